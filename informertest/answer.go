@@ -13,7 +13,7 @@ import (
 type Op uint8
 
 const (
-	List       Op = iota + 1 // a GET of all pods or of a namespace's; each page counts
+	List       Op = iota + 1 // a GET of the pods of all namespaces or of one; each page is one List
 	Watch                    // a GET of all pods with watch=true
 	Version                  // a GET of /version
 	Namespaces               // a GET of the namespaces that have pods
@@ -45,28 +45,28 @@ type Answer struct {
 	Delay time.Duration
 	// Hang sends no answer; it waits until the client gives up.
 	Hang bool
-	// Status is sent as the answer, with its code, and with its details.retryAfterSeconds as
-	// Retry-After.
+	// Status is sent as the answer, with its code as the HTTP status code, and with its
+	// details.retryAfterSeconds as the header Retry-After.
 	Status *metav1.Status
 	// InStream answers 200 and sends Status in an ERROR event, as kube-apiserver does for a WATCH that
 	// it cannot start.
 	InStream bool
-	// Page answers 200 with a web page, like a proxy that requires a login.
+	// Page answers 200 with a web page, as a proxy that requires a login does.
 	Page bool
 	// End answers a WATCH with 200, sends no event and ends the WATCH.
 	End bool
 	// Cut, between 0 and 1, is the share of a LIST's body, or of a WATCH's initial events, after which
-	// the server breaks the connection. 0 means that it does not.
+	// the server breaks the connection. 0 means that the server does not break it.
 	Cut float64
 	// InitialOnly restricts the answer to WATCHes that request initial events. ResumeOnly restricts it
-	// to WATCHes that do not. Neither affects LISTs.
+	// to WATCHes without initial events. Neither affects LISTs.
 	InitialOnly, ResumeOnly bool
 	// Hold delays the last item of a LIST, or the bookmark that ends initial events, until the channel
 	// is closed.
 	Hold <-chan struct{}
-	// Stall is the number of bytes of a LIST's body that the server sends before it stalls with the
-	// connection open. A WATCH with initial events stalls before the first byte of its body. nil means
-	// no stall.
+	// Stall is the number of bytes of a LIST's body after which the server sends nothing more and
+	// keeps the connection open. For a WATCH with initial events, the server sends no byte of the
+	// body. nil means no stall.
 	Stall *int
 	// NoBookmarks omits every bookmark of a WATCH, including the one that ends initial events.
 	NoBookmarks bool
@@ -78,16 +78,16 @@ type rule struct {
 	times  int
 }
 
-// hammering is the number of requests after which the server stops answering, unless ForgetRequests
-// resets the count. Without that limit, an informer that sends requests without a pause would keep
-// the bubble's time from passing.
+// hammering is the number of requests after which the server stops answering. ForgetRequests resets
+// the count. Without this limit, the time in the synctest bubble would not advance while an
+// informer sends requests without a pause.
 const hammering = 2000
 
 // Always makes Answer apply to an unlimited number of requests.
 const Always = int(^uint(0) >> 1)
 
-// Answer sets the answer to the next requests of an operation. times is the number of these
-// requests. Answer replaces an earlier Answer for the operation.
+// Answer makes the server answer the next requests of an operation with a. times is the number of
+// these requests. A second call for the operation replaces the first.
 func (s *Server) Answer(op Op, times int, a Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +131,8 @@ func (s *Server) Requests() []Request {
 	return append([]Request(nil), s.requests...)
 }
 
-// Hammered reports whether the server has received more than 2000 requests since ForgetRequests,
-// and has therefore stopped answering.
+// Hammered reports whether the server has ever stopped answering, because it received more than
+// 2000 requests without a ForgetRequests between them.
 func (s *Server) Hammered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,8 +214,9 @@ func (s *Server) EndWatches() { s.toWatchers(frame{last: ended}) }
 // BreakWatches breaks the connections of all watches.
 func (s *Server) BreakWatches() { s.toWatchers(frame{last: broken}) }
 
-// BreakWatchesMidEvent sends half of an event on all watches, an update of the pod with this key,
-// and breaks their connections. The pod must exist; BreakWatchesMidEvent does not change it.
+// BreakWatchesMidEvent sends the first half of an event on all watches, and breaks their
+// connections. The event is a MODIFIED event with the current version of the pod with this key. The
+// pod must exist; BreakWatchesMidEvent does not change it.
 func (s *Server) BreakWatchesMidEvent(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,7 +238,8 @@ func (s *Server) Inject(eventType string, pod *corev1.Pod) {
 	s.toWatchers(frame{change: change{eventType, &entry{key: pod.Namespace + "/" + pod.Name, pod: pod}}})
 }
 
-// Garble sends on all watches an event that is framed correctly but whose object is not a pod.
+// Garble sends an event on all watches whose frame is valid, but whose object cannot be decoded as
+// a pod.
 func (s *Server) Garble() { s.toWatchers(frame{garbled: true}) }
 
 // Bookmark sends a bookmark with the server's resourceVersion on all watches.

@@ -25,7 +25,7 @@ var basics = []Story{
 		Issue: "kubernetes 79610", play: stopOneOfTwo},
 }
 
-// firstList creates pods before the informer starts. The handler must receive each once, as an
+// firstList creates pods before the informer starts. The handler must receive each pod once, as an
 // initial addition, before its HasSynced is true.
 func firstList(s *storyRun) {
 	s.fill(300)
@@ -49,8 +49,8 @@ func firstList(s *storyRun) {
 	}
 }
 
-// emptyList starts an informer without pods. It must sync, and the first pod after that must not be
-// initial.
+// emptyList starts an informer on a server without pods. The informer must sync. Handlers must
+// receive a pod that is created later as an addition that is not initial.
 func emptyList(s *storyRun) {
 	inf, l := s.synced(Options{})
 	l.getsOnly(0)
@@ -79,8 +79,8 @@ func listKeysInAnyOrder(s *storyRun) {
 	}
 }
 
-// eachOrder calls f with every permutation of keys that leaves the first n in place. Each call gets
-// a new slice, which f may keep.
+// eachOrder calls f with every permutation of keys that does not move the first n keys. Each call
+// receives a new slice, which f may keep.
 func eachOrder(keys []string, n int, f func([]string)) {
 	if n == len(keys) {
 		f(slices.Clone(keys))
@@ -134,8 +134,8 @@ func burstInOrder(s *storyRun) {
 	}
 }
 
-// notSyncedHalfWay delays the last item of the first list, or the bookmark after it. Until then
-// HasSynced must be false.
+// notSyncedHalfWay delays the end of the first list: the last item of a LIST, or the bookmark that
+// ends initial events. HasSynced must be false before the end.
 func notSyncedHalfWay(s *storyRun) {
 	s.fill(20)
 	hold := make(chan struct{})
@@ -208,8 +208,9 @@ func stopBeforeSync(s *storyRun) {
 	l.notSynced("synced by being stopped")
 }
 
-// stopInAnswer stops the informer while an answer stalls after n bytes. n takes every value up to
-// 150, because these bytes have the types, and some larger values, in the middle of the items.
+// stopInAnswer stops the informer while an answer stalls after n bytes. n is every number up to
+// 150, because the first bytes contain the types, and some larger numbers, in the middle of the
+// items.
 func stopInAnswer(s *storyRun) {
 	s.fill(20)
 	for n := range 700 {
@@ -228,8 +229,8 @@ func stopInAnswer(s *storyRun) {
 }
 
 // stopInBackoff stops five informers after the server was down for three minutes, so that their
-// backoffs are long. The backoffs differ, so one informer may be about to retry. No informer may
-// need a retry to stop.
+// backoffs are long. Each informer must stop within a second, and not only when its backoff ends.
+// There are five informers because the backoffs are random: one of them may end at this moment.
 func stopInBackoff(s *storyRun) {
 	s.server.SetDown(true)
 	var all []*storyInformer

@@ -12,17 +12,18 @@ import (
 	"testing"
 )
 
-// childVariable is the environment variable that is set in a child process, which plays one fatal
-// story.
+// childVariable is an environment variable that is set in a child process. A child process plays
+// one story that kills the process if the informer fails it (Story.Fatal).
 const childVariable = "INFORMERTEST_CHILD"
 
 func inChild() bool { return os.Getenv(childVariable) != "" }
 
-// childFaults is the prefix of the line on which a child process writes the story's faults as JSON.
-// If the informer kills the process during the story, the process writes no such line.
+// childFaults is the prefix of the output line in which a child process reports the story's faults
+// as JSON. If the informer kills the process during the story, there is no such line.
 const childFaults = "informertest: faults: "
 
-// reportFaults writes the faults of a story, in a child process, for its parent.
+// reportFaults writes the faults of a story to the output of a child process, where the parent
+// process reads them.
 func reportFaults(t *testing.T, faults []string) {
 	line, err := json.Marshal(faults)
 	if err != nil {
@@ -31,8 +32,8 @@ func reportFaults(t *testing.T, faults []string) {
 	fmt.Printf("\n%s%s\n", childFaults, line) // the previous output may lack a newline
 }
 
-// playInChild runs the current test again in a child process, which the informer may kill, and
-// returns the story's faults.
+// playInChild runs the current test in a child process, which the informer may kill, and returns
+// the story's faults.
 func playInChild(t *testing.T) []string {
 	var pattern []string
 	for part := range strings.SplitSeq(t.Name(), "/") {
@@ -50,7 +51,7 @@ func playInChild(t *testing.T) []string {
 			if err == nil || len(faults) > 0 {
 				return faults
 			}
-			// The process was killed, or failed because of a race, after the story.
+			// The process was killed, or the race detector made it fail, after the story.
 		}
 	}
 	if err == nil {

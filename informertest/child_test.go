@@ -13,13 +13,13 @@ import (
 	"github.com/weirproject/weir/informertest"
 )
 
-// judgedVariable is the environment variable that is set in a child process. That process calls Run
-// with a rig that is declared to fail a story.
+// judgedVariable is an environment variable that TestFatalStoryIsJudged sets in a child process.
+// The child calls Run with a rig whose Fails names a story.
 const judgedVariable = "INFORMERTEST_JUDGED"
 
-// TestFatalStoryIsJudged checks Run with a rig that is declared to fail a fatal story. Run must
-// pass if the rig fails the story in any way, and must fail if the rig passes the story. The test
-// runs itself in a child process and checks the output.
+// TestFatalStoryIsJudged checks Run with a rig whose Fails names a fatal story. Run must pass if
+// the informer fails the story in any way, and must fail if the informer passes the story. The test
+// runs itself in a child process and checks the child's output.
 func TestFatalStoryIsJudged(t *testing.T) {
 	const story = "PanickingHandler"
 	sound := newNative(weir.ModeAuto)
@@ -59,10 +59,12 @@ func TestFatalStoryIsJudged(t *testing.T) {
 	}
 }
 
-// diesBehind is the case in which the informer passes the story and kills its process afterwards.
+// diesBehind is the case in which the informer passes the story, and kills the process after the
+// story.
 const diesBehind = "DiesBehind"
 
-// untilPanic recovers the panic of a handler, and does not call the handler after that.
+// untilPanic returns a handler that recovers the panic of h, and does not call h again after the
+// panic.
 func untilPanic(h informertest.Handler) informertest.Handler {
 	over := false
 	added := h.Added
@@ -77,7 +79,8 @@ func untilPanic(h informertest.Handler) informertest.Handler {
 	return h
 }
 
-// onGoroutine calls a handler on another goroutine, which does not recover the handler's panic.
+// onGoroutine returns a handler that calls h on another goroutine. This goroutine does not recover
+// h's panic, so the panic kills the process.
 func onGoroutine(h informertest.Handler) informertest.Handler {
 	added := h.Added
 	h.Added = func(p *corev1.Pod, initial bool) {

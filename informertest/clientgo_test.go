@@ -28,8 +28,8 @@ func podLists(cfg *rest.Config) (*cache.ListWatch, kubernetes.Interface, error) 
 	return cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", "", fields.Everything()), client, nil
 }
 
-// given returns the ListerWatcher of the options for objects of the example's type, or the result
-// of own if the options have none.
+// given returns the result of o.ListerWatcher for the example, or the result of own if
+// o.ListerWatcher is nil.
 func given(o informertest.Options, cfg *rest.Config, example runtime.Object, own func() (cache.ListerWatcher, error)) (cache.ListerWatcher, error) {
 	if o.ListerWatcher == nil {
 		return own()
@@ -57,7 +57,7 @@ func newSharedInformer(inf cache.SharedIndexInformer, o informertest.Options) (*
 			return nil, err
 		}
 	}
-	// client-go reports an error, but does not report its end.
+	// client-go reports an error, but does not report that an error has ended.
 	return s, inf.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -157,8 +157,8 @@ type listOnly struct{ *cache.ListWatch }
 
 func (listOnly) IsWatchListSemanticsUnSupported() bool { return true }
 
-// clientGo returns a maker of client-go's informer. list selects its LIST mode instead of its
-// WatchList mode.
+// clientGo returns a function for Rig.New that builds client-go's informer. If list is true, the
+// informer sends LISTs; otherwise it requests initial events.
 func clientGo(list bool, contentType string) func(*rest.Config, informertest.Options) (informertest.Informer, error) {
 	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 		cfg.ContentType = contentType
@@ -176,7 +176,8 @@ func clientGo(list bool, contentType string) func(*rest.Config, informertest.Opt
 	}
 }
 
-// clientGoFails maps the stories that client-go 0.37 fails in both of its modes to the reasons.
+// clientGoFails contains the stories that client-go 0.37 fails both with LISTs and with initial
+// events, and the reasons.
 var clientGoFails = map[string]string{
 	"BlockedIndexFunction":    "index functions run on the way from the WATCH to the store, under the store's lock",
 	"PanickingHandler":        "a panic in a handler ends the process",

@@ -17,8 +17,8 @@ var copies = []Story{
 	{Name: "ForgottenCopyOfOld", Contract: "changing the version of an object that a handler got harms no other version", play: forgottenCopyOfOld},
 }
 
-// ofWorkload adds content to a pod that is the same for all pods of a workload, and which an
-// informer may therefore share between objects.
+// ofWorkload adds content to a pod that is equal in all pods of a workload. An informer may share
+// such content between objects.
 func ofWorkload(p *corev1.Pod) {
 	probe := &corev1.Probe{PeriodSeconds: 10, TimeoutSeconds: 3, FailureThreshold: 5, ProbeHandler: corev1.ProbeHandler{
 		Exec: &corev1.ExecAction{Command: []string{"/bin/check", "--all", "--within", "3s"}},
@@ -42,7 +42,8 @@ func ofWorkload(p *corev1.Pod) {
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: "AllContainersAreReady"}}
 }
 
-// isAsServed reports whether a pod equals the server's current version of it, after the transform.
+// isAsServed reports whether p equals the server's current version of the pod after the informer's
+// transform.
 func (i *storyInformer) isAsServed(p *corev1.Pod) bool {
 	served := i.s.server.Pod(p.Namespace + "/" + p.Name)
 	return served != nil && sameContent(p, i.transformed(served))
@@ -66,8 +67,8 @@ func sameContent(a, b *corev1.Pod) bool {
 	return equality.Semantic.DeepEqual(&c, b)
 }
 
-// forgottenCopy overwrites every third pod each time that it reads it, as code that forgets to copy
-// does. The other pods, which it reads between these, must not change, and later versions must
+// forgottenCopy acts like a program that forgets to copy: it reads all pods and overwrites every
+// third pod that it has read. The other pods must not change, and later versions of all pods must
 // equal the server's.
 func forgottenCopy(s *storyRun) {
 	const pods = 30
@@ -86,7 +87,7 @@ func forgottenCopy(s *storyRun) {
 				s.failf("round %d: %s has changed with another one", round, nth(i))
 			}
 		}
-		s.elapse(5 * time.Minute) // decoded objects become idle in this time
+		s.elapse(5 * time.Minute) // the informer may drop decoded objects in this time
 	}
 	for i := range pods {
 		s.server.Put(pod(nth(i), ofWorkload, onNode("other")))

@@ -21,7 +21,6 @@ import (
 // lister returns a ListWatch of all pods for a client config.
 type lister func(cfg *rest.Config) (*cache.ListWatch, error)
 
-// wholeClientset returns a ListWatch of the clientset of all built-in types.
 func wholeClientset(cfg *rest.Config) (*cache.ListWatch, error) {
 	lw, _, err := podLists(cfg)
 	return lw, err
@@ -41,9 +40,9 @@ func podsOnly(cfg *rest.Config) (*cache.ListWatch, error) {
 	return cache.NewListWatchFromClient(client, "pods", "", fields.Everything()), nil
 }
 
-// dropIn returns a maker of Weir's informer with client-go's interface. If the transport is
-// wrapped, the informer reads the bodies of answers itself. Otherwise it uses the objects that the
-// client has decoded.
+// dropIn returns a function for Rig.New that builds Weir's informer with client-go's interface. If
+// wrapped is true, the informer reads the bodies of answers itself. Otherwise it uses the objects
+// that the client has decoded.
 func dropIn(wrapped bool, contentType string, list lister) func(*rest.Config, informertest.Options) (informertest.Informer, error) {
 	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 		cfg.ContentType = contentType
@@ -82,8 +81,8 @@ var dropInFails = map[string]string{
 	"PanickingHandler": "as with client-go a panic in a handler ends the process, unless utilruntime.ReallyCrash is false",
 }
 
-// unwrappedFails has the stories that the drop-in also fails without a wrapped transport, when it
-// can only use the results of List and Watch.
+// unwrappedFails has further stories that the drop-in fails without a wrapped transport, because it
+// can then only use the results of List and Watch.
 var unwrappedFails = map[string]string{
 	"HangingRequest":          "the request is the ListerWatcher's, and has no deadline",
 	"StalledList":             "the list is the ListerWatcher's, and has no deadline",

@@ -20,7 +20,7 @@ import (
 )
 
 // fromFactory returns the pod informer of Weir's factory. If the options have a ListerWatcher, it
-// calls the factory's InformerFor.
+// passes an informer of this ListerWatcher to the factory's InformerFor.
 func fromFactory(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	if o.ListerWatcher != nil {

@@ -11,17 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// This file builds bodies from the documented formats, without package wire. If the suite used the
-// package under test, it would not notice a mistake that package wire makes both in encoding and in
-// decoding.
+// This file builds the bodies of responses without package wire, which Weir's informers use to read
+// bodies. If the suite used package wire too, it would not detect a mistake that package wire makes
+// both in encoding and in decoding.
 
 const (
 	typeJSON     = "application/json"
 	typeProtobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// entry is a version of an object with its encodings. Each encoding is made once and shared by all
-// answers.
+// entry is a version of an object with its encodings. Each encoding is made at first use, and all
+// answers share it.
 type entry struct {
 	key string
 	rv  uint64
@@ -92,7 +92,8 @@ func (e *entry) bytes(enc encoding) []byte {
 	return e.raw[enc]
 }
 
-// spoil sets the object's encodings to bytes that have its metadata but cannot be decoded as a pod.
+// spoil sets the entry's encodings to bytes whose metadata can be decoded but whose other content
+// cannot be decoded as a pod.
 func (e *entry) spoil() {
 	for enc := range encodings {
 		e.once[enc].Do(func() {
@@ -126,7 +127,7 @@ func envelope(apiVersion, kind string, size int) (before, after []byte) {
 	return before, field(after, 4, nil)
 }
 
-// listBody returns the pieces of a LIST's body: the head, one or two pieces for each item, and the
+// listBody returns the body of a LIST in pieces: the head, one or two pieces for each item, and the
 // end. keys is the order of the keys in JSON.
 func listBody(enc encoding, meta metav1.ListMeta, items []*entry, keys []string) [][]byte {
 	if enc.isJSON() {
@@ -173,7 +174,7 @@ func jsonListBody(enc encoding, meta metav1.ListMeta, items []*entry, keys []str
 				}
 				item := e.bytes(enc)
 				if enc.isMetadata() {
-					item = object(enc, apiVersion, kind, item) // kube-apiserver also adds the types here
+					item = object(enc, apiVersion, kind, item) // kube-apiserver also adds apiVersion and kind here
 				}
 				pieces = append(pieces, item)
 			}

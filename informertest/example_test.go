@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/informertest"
 )
 
-// The example uses the server without an informer. The server refuses a client's first list, and
-// answers the second one.
+// The example uses the server without an informer. The server refuses a client's first LIST, and
+// answers the second LIST.
 func ExampleServer() {
 	server := informertest.NewServer()
 	defer server.Close()

@@ -13,5 +13,5 @@ func Play(t *testing.T, rig Rig, name string) []string {
 	return nil
 }
 
-// InChild reports whether the process plays a single story.
+// InChild reports whether this process is a child that plays a single story.
 func InChild() bool { return inChild() }

@@ -37,9 +37,9 @@ var handlers = []Story{
 		play: deletedFinalState},
 }
 
-// lateHandler adds a handler after some changes, so that the state at its registration differs from
-// the first list. The handler must receive that state as initial additions, and a later addition as
-// not initial.
+// lateHandler adds a handler after some changes, so that the informer's state differs from the
+// first list. The handler must receive this state as initial additions. It must receive an object
+// that is created later as an addition that is not initial.
 func lateHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -116,13 +116,13 @@ func manyHandlers(s *storyRun) {
 	inf.current(time.Second)
 }
 
-// removedHandler adds and removes 200 handlers. They must leave no goroutine, and must not be
-// called after their removal.
+// removedHandler adds and removes 200 handlers. No goroutine of these handlers may remain, and the
+// informer must not call them after their removal.
 func removedHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
 	inf.synced()
-	gone := []*listener{inf.passing()} // the first starts shared goroutines
+	gone := []*listener{inf.passing()} // the first handler starts goroutines that all handlers share
 	before := len(goroutines())
 	for range 200 {
 		gone = append(gone, inf.passing())
@@ -155,8 +155,8 @@ func (i *storyInformer) passing() *listener {
 	return l
 }
 
-// handlerRemovesItself removes the handler in its third call. The informer may still make one call
-// that it has already prepared, as client-go does. The informer must not call the handler for later
+// handlerRemovesItself makes a handler remove itself in its third call. The informer may make one
+// more call that it has already prepared, as client-go does. It must not call the handler for later
 // changes.
 func handlerRemovesItself(s *storyRun) {
 	s.fill(10)
@@ -253,9 +253,9 @@ func slowHandlerDelaysNoOther(s *storyRun) {
 	inf.current(time.Second)
 }
 
-// slowHandlerKeepsTheWatch makes 5000 changes while a handler is blocked. Meanwhile the informer
-// must read and store all of them. The connection has no buffer, so the informer has read every
-// event that the server has sent.
+// slowHandlerKeepsTheWatch makes 5000 changes while a handler is blocked. The informer must read
+// and store all of them before the handler continues. The connection has no buffer, so the informer
+// has read every event that the server has sent.
 func slowHandlerKeepsTheWatch(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -276,8 +276,8 @@ func slowHandlerKeepsTheWatch(s *storyRun) {
 	inf.current(10 * time.Second)
 }
 
-// blockedHandlerCatchesUp updates, deletes and creates objects while the handler is blocked. It
-// also creates an object and deletes it again in that time. Afterwards the handler must receive the
+// blockedHandlerCatchesUp updates, deletes and creates objects while a handler is blocked. One
+// object is created and deleted in that time. When the handler continues, it must receive the
 // newest state.
 func blockedHandlerCatchesUp(s *storyRun) {
 	s.fill(20)
@@ -301,8 +301,8 @@ func blockedHandlerCatchesUp(s *storyRun) {
 	inf.current(10 * time.Second)
 }
 
-// panickingHandler adds a handler that panics in one call for the first list, and in one call after
-// it. This handler and another one must still receive every change.
+// panickingHandler adds a handler that panics in one call for the first list, and in one call for a
+// later change. This handler and another handler must still receive every change.
 func panickingHandler(s *storyRun) {
 	s.fill(5)
 	inf := s.informer(Options{})
@@ -356,8 +356,8 @@ func syncedUnderChurn(s *storyRun) {
 	}
 }
 
-// deletedFinalState deletes a pod in a final state that no handler has received. Each handler must
-// receive that state in the deletion.
+// deletedFinalState deletes a pod whose DELETED event has a state that no handler has received
+// before. OnDelete of each handler must receive this state.
 func deletedFinalState(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})

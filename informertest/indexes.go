@@ -18,8 +18,8 @@ var indexes = []Story{
 
 func byNode(p *corev1.Pod) []string { return []string{p.Spec.NodeName} }
 
-// expectIndex waits until an index returns the wanted keys for a value, in any order. It aborts the
-// story if the index does not within a second. It sorts want.
+// expectIndex waits until an index returns the keys want for a value, in any order. It aborts the
+// story if the index does not return them within a second. It sorts want.
 func (i *storyInformer) expectIndex(name, value string, want ...string) {
 	i.s.eventually(time.Second, "the index giving what it should", func() bool {
 		got, err := i.ByIndex(name, value)
@@ -32,8 +32,8 @@ func (i *storyInformer) expectIndex(name, value string, want ...string) {
 	})
 }
 
-// indexFromStart uses an index that the informer has from the start, and checks it after a pod's
-// value changes, after deletions and for a second value.
+// indexFromStart checks an index that the informer has from the start: after changes that move a
+// pod to another value, after a deletion, and for a value without pods.
 func indexFromStart(s *storyRun) {
 	s.server.Put(pod("ns/a"))
 	s.server.Put(pod("ns/b", onNode("node-2")))
@@ -88,8 +88,8 @@ func indexNameTaken(s *storyRun) {
 	inf.expectIndex("node", "node-1", nth(0))
 }
 
-// blockedIndexFunction reads an index whose function blocks for one object. No other goroutine may
-// wait for the function: the handler must receive a change of another object.
+// blockedIndexFunction reads an index whose function blocks for one object. Only the caller that
+// reads the index may wait for the function: the handler must receive a change of another object.
 func blockedIndexFunction(s *storyRun) {
 	s.fill(5)
 	gate := make(chan struct{})
@@ -106,8 +106,9 @@ func blockedIndexFunction(s *storyRun) {
 	s.server.Put(pod(nth(0), onNode("slow")))
 	s.elapse(time.Second)
 	read := make(chan struct{})
-	// If the informer has called the function itself, it may hold a lock now. No goroutine of the
-	// story may wait for that lock, because then no time would pass in the bubble.
+	// If the informer has already called the index function, for the change, it may hold a lock now.
+	// No goroutine of the story may wait for that lock, because time does not advance in a bubble
+	// while a goroutine waits for a lock.
 	if entered.Load() {
 		close(read)
 	} else {

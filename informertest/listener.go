@@ -35,15 +35,15 @@ type event struct {
 	oldContent, content digest
 }
 
-// digest is a hash of a pod's protobuf encoding, which has no kind. It is 0 for a forgetful
-// listener.
+// digest is a hash of a pod's protobuf encoding, which does not contain the pod's TypeMeta. It is 0
+// in a listener that records no events.
 type digest uint64
 
 var digestSeed = maphash.MakeSeed()
 
 func digestOf(raw []byte) digest { return digest(maphash.Bytes(digestSeed, raw)) }
 
-// told is the last state of an object that a handler received.
+// told is the version of an object that a handler received last.
 type told struct {
 	version
 	content digest
@@ -59,11 +59,11 @@ func (e event) String() string {
 	return fmt.Sprintf("%s %s %s", e.verb, e.key, e.rv)
 }
 
-// listener is a handler that records its calls and checks each against the previous ones. An
-// addition must be of an object that is new to the handler, and an update or deletion of one that
-// is not. No version may be older than the object's last one. The old version of an update must be
-// the last one that the handler received, with the same content. Each new version must equal the
-// server's.
+// listener is a handler that records its calls and checks each call against the previous calls. An
+// added object must be new to the handler; an updated or deleted object must be known to it. No
+// version may be older than the version of the object that the handler received last. The old
+// version of an update must be the version that the handler received last, with the same content.
+// Each new version must equal the server's.
 type listener struct {
 	Registration
 	s  *storyRun
@@ -74,7 +74,7 @@ type listener struct {
 	current       map[string]told // by key
 	gate          chan struct{}   // if not nil, calls block until it is closed
 	onCall        func(event)     // if not nil, called in each call, without the lock
-	keepsNoEvents bool            // the story measures memory
+	keepsNoEvents bool            // for stories that measure memory
 	allowOlder    bool            // older versions are allowed
 	calls         int
 }
@@ -83,7 +83,8 @@ func newListener(of *storyInformer) *listener {
 	return &listener{s: of.s, of: of, current: map[string]told{}}
 }
 
-// listen registers a new listener, after each function in more has changed it.
+// listen registers a new listener with the informer. The functions in more configure the listener
+// first.
 func (i *storyInformer) listen(o HandlerOptions, more ...func(*listener)) *listener {
 	l := newListener(i)
 	for _, m := range more {
@@ -147,8 +148,9 @@ func (l *listener) handler() Handler {
 	}
 }
 
-// take processes one call of the handler. It compares the object with the server's version, blocks
-// until letGo if the listener's gate is set, checks and records the event, and then calls onCall.
+// take processes one call of the handler. It compares the object with the server's version. If the
+// listener's gate is set, it then blocks until letGo. It then checks and records the event, and
+// calls onCall.
 func (l *listener) take(e event, old, p *corev1.Pod) {
 	if p == nil {
 		l.s.errorf("%s without an object", e.verb)
@@ -199,8 +201,8 @@ func (l *listener) compare(e *event, old, p *corev1.Pod) {
 	}
 }
 
-// check checks a call against the handler's state and then updates that state. The caller holds the
-// lock.
+// check checks a call against the objects that the handler knows, and then updates these objects.
+// The caller holds the lock.
 func (l *listener) check(e event) {
 	was, had := l.current[e.key]
 	switch {
@@ -226,7 +228,7 @@ func (l *listener) check(e event) {
 	}
 }
 
-// view returns the handler's state: the resourceVersion of each object, by key.
+// view returns the resourceVersion of each object that the handler knows, by key.
 func (l *listener) view() map[string]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -246,10 +248,12 @@ func (l *listener) takeEvents() []event {
 	return all
 }
 
-// gets checks that the listener has received n changes since takeEvents. It ignores resyncs.
+// gets checks that the listener has received n changes since the last takeEvents. It ignores
+// resyncs.
 func (l *listener) gets(n int) { l.isTold(changes(l.takeEvents()), n) }
 
-// getsOnly checks that the listener has received n changes since takeEvents, and no resync.
+// getsOnly checks that the listener has received n changes since the last takeEvents, and no
+// resync.
 func (l *listener) getsOnly(n int) { l.isTold(l.takeEvents(), n) }
 
 func (l *listener) isTold(events []event, n int) {
@@ -264,8 +268,8 @@ func (l *listener) syncs(within time.Duration) {
 	l.of.current(time.Second)
 }
 
-// notSynced checks that neither the listener nor its informer has synced. how is the message of the
-// fault. It names the event that they mistook for a sync.
+// notSynced checks that neither the listener nor its informer has synced. how is the fault's
+// message, which names the event that they mistook for a sync.
 func (l *listener) notSynced(how string) {
 	if l.of.HasSynced() || l.HasSynced() {
 		l.s.errorf("%s", how)
@@ -279,7 +283,7 @@ func (l *listener) count() int {
 	return l.calls
 }
 
-// knows reports whether the handler's state equals the server's.
+// knows reports whether the objects that the handler knows equal the server's.
 func (l *listener) knows(s *Server) bool { return maps.Equal(l.view(), s.ResourceVersions()) }
 
 // changes returns the events that are not resyncs.

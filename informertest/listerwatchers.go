@@ -27,8 +27,8 @@ var listerWatchers = []Story{
 		play: blockedList},
 }
 
-// NewListerWatcher creates an informer's ListerWatcher from the config of the informer's clients.
-// example has the type of the informer's objects: *corev1.Pod, *unstructured.Unstructured or
+// NewListerWatcher creates an informer's ListerWatcher from a config for clients. example has the
+// type of the informer's objects: *corev1.Pod, *unstructured.Unstructured or
 // *metav1.PartialObjectMetadata.
 type NewListerWatcher func(cfg *rest.Config, example runtime.Object) (cache.ListerWatcher, error)
 
@@ -127,14 +127,15 @@ func dependentLists(lists *atomic.Int32) NewListerWatcher {
 	}
 }
 
-// onlyLists makes client-go send LISTs instead of requesting initial events, because initial events
-// cannot represent a list of several requests.
+// onlyLists makes client-go call List instead of requesting initial events, because a List of
+// several requests cannot be replaced by initial events.
 type onlyLists struct{ *cache.ListWatch }
 
 func (onlyLists) IsWatchListSemanticsUnSupported() bool { return true }
 
-// dependentList starts with pods in one namespace, and in a second round with pods in three. It
-// then adds pods, one of them in a new namespace, and makes the informer list again.
+// dependentList uses a List that sends several requests. It starts with pods in one namespace, and
+// in a second round with pods in several namespaces. It then changes pods, creates one in a new
+// namespace, and makes the informer list again. The informer must store the objects of each List.
 func dependentList(s *storyRun) {
 	for n := range 2 {
 		var lists atomic.Int32
@@ -167,7 +168,7 @@ func dependentList(s *storyRun) {
 	}
 }
 
-// contextless is a ListerWatcher whose methods have no context, like old code.
+// contextless is a ListerWatcher whose methods have no context, like that of old programs.
 type contextless struct {
 	list  func(metav1.ListOptions) (runtime.Object, error)
 	watch func(metav1.ListOptions) (watch.Interface, error)
@@ -181,7 +182,7 @@ func (contextless) IsWatchListSemanticsUnSupported() bool { return true }
 var errReleased = errors.New("the List was blocked")
 
 // blockedLists creates ListerWatchers without contexts. While gate has a channel, each List blocks
-// until that channel is closed, and then fails.
+// until that channel is closed, and then returns an error.
 func blockedLists(gate *atomic.Pointer[chan struct{}]) NewListerWatcher {
 	return func(cfg *rest.Config, example runtime.Object) (cache.ListerWatcher, error) {
 		to, err := requestsOf(cfg, example)
@@ -201,8 +202,9 @@ func blockedLists(gate *atomic.Pointer[chan struct{}]) NewListerWatcher {
 	}
 }
 
-// blockedList stops an informer whose first List blocks. With a second informer, it lets the first
-// List fail, waits until a later List succeeds, and stops the informer while another List blocks.
+// blockedList stops an informer while its first List blocks. It stops a second informer while a
+// later List blocks, after the first List has failed and another has succeeded. Both must stop
+// within ten seconds.
 func blockedList(s *storyRun) {
 	s.fill(3)
 	for _, later := range []bool{false, true} {

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testenv.RelaxGC() // stories that measure memory collect garbage first
-	// The faults in the stories make informers log a lot.
+	// Turn off klog, because the errors in the stories make informers log a lot.
 	flags := flag.NewFlagSet("klog", flag.PanicOnError)
 	klog.InitFlags(flags)
 	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL"} {

@@ -53,7 +53,7 @@ func pinnedArray(s *storyRun) {
 	}
 	s.server.Compact()
 	inf.current(time.Minute)
-	s.elapse(10 * time.Minute) // decoded objects become idle, and pools are emptied
+	s.elapse(10 * time.Minute) // the informer may drop decoded objects, and pools are emptied
 	if left := heap() - before; left > pods*size/4 {
 		s.failf("%d KB are held for %d pods of %d KB, of a list of %d MB", left/kB, keep, size/kB, pods*size/mB)
 	}
@@ -61,7 +61,7 @@ func pinnedArray(s *storyRun) {
 }
 
 // blockedHandlerIsBounded makes 1400 updates to 10 pods of 10 KB, 14 MB in total, while the handler
-// is blocked in a call.
+// is blocked in a call. The heap may grow by at most 12 MB.
 func blockedHandlerIsBounded(s *storyRun) {
 	const pods, updates, size = 10, 1400, 10 * kB
 	s.fill(pods, bulk(size))
@@ -89,8 +89,8 @@ func blockedHandlerIsBounded(s *storyRun) {
 	}
 }
 
-// relistHoldsNothingTwice makes an informer of 500 pods of 10 KB list again, and measures the
-// memory while the server delays the last item of the list, or the bookmark.
+// relistHoldsNothingTwice makes an informer of 500 pods of 10 KB list again. While the server
+// delays the end of the list, the heap may have grown by at most a quarter of the list's size.
 func relistHoldsNothingTwice(s *storyRun) {
 	const pods, size = 500, 10 * kB
 	s.fill(pods, bulk(size))
@@ -105,8 +105,8 @@ func relistHoldsNothingTwice(s *storyRun) {
 	s.server.ForgetRequests()
 	s.server.Answer(List, 1, Answer{Hold: hold})
 	s.server.FailWatches(Gone())
-	// The informer's next WATCH resumes and receives 410 as usual. The server then delays the end of
-	// the list.
+	// The informer's next WATCH resumes and receives 410, because Hold affects only initial events.
+	// The server then delays the end of the informer's next list.
 	s.server.Answer(Watch, Always, Answer{Hold: hold})
 	s.eventually(time.Minute, "a relist", func() bool {
 		for _, r := range s.server.Requests() {
@@ -126,12 +126,12 @@ func relistHoldsNothingTwice(s *storyRun) {
 	}
 }
 
-// stopFreesEverything starts and stops three informers of 500 pods of 10 KB, one after another.
-// Their memory must be free after that.
+// stopFreesEverything starts and stops three informers of 500 pods of 10 KB, one after another. At
+// most a tenth of the size of their objects may then stay in memory.
 func stopFreesEverything(s *storyRun) {
 	const informers, pods, size = 3, 500, 10 * kB
 	s.fill(pods, bulk(size))
-	s.follow() // allocates the data that a process creates only once
+	s.follow() // allocates data that is created once per process
 	before := heap()
 	for range informers {
 		s.follow()

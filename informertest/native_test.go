@@ -24,8 +24,8 @@ type native struct {
 }
 
 func (n *native) Run(ctx context.Context) {
-	// A second Run returns ErrRunning, and Run with a stuck handler returns ErrHandlerStuck. The suite
-	// detects both situations without these errors.
+	// Run may return ErrRunning or ErrHandlerStuck. The suite detects a second Run and a stuck handler
+	// without these errors.
 	_ = n.Informer.Run(ctx)
 }
 
@@ -73,9 +73,9 @@ func (n *native) Handle(h informertest.Handler, o informertest.HandlerOptions) (
 	return nativeRegistration{reg}, nil
 }
 
-// eventAdapter calls a handler of the suite. A native handler also receives versions that cannot be
-// decoded. The suite's contract excludes them, so eventAdapter skips such a version and waits for
-// the next one.
+// eventAdapter passes events of Weir's informer to a handler of the suite. Weir's handlers also
+// receive versions that cannot be decoded, which the suite does not expect. So eventAdapter omits
+// such a version, and passes the next version that can be decoded.
 type eventAdapter struct {
 	informertest.Handler
 	// undecoded maps the key of an object whose current version cannot be decoded to the last version
@@ -111,8 +111,8 @@ func (t eventAdapter) handle(e weir.Event[*corev1.Pod]) {
 	}
 }
 
-// decoded returns an item's object or, if it cannot be decoded, a pod with the metadata that the
-// item has.
+// decoded returns an item's object. If the object cannot be decoded, it returns a pod with only the
+// namespace, name, uid and resourceVersion.
 func decoded(i weir.Item[*corev1.Pod]) *corev1.Pod {
 	pod, err := i.Object()
 	if err != nil {
@@ -158,7 +158,7 @@ func (n *native) ByIndex(name, value string) ([]string, error) {
 	return keys, nil
 }
 
-// nativeFails has the stories that Weir's native informer fails on purpose.
+// nativeFails has the stories that Weir's typed informer fails on purpose.
 var nativeFails = map[string]string{
 	"DeletedFinalState": "a deletion is delivered with the version that the handler saw last, which costs nothing to keep",
 

@@ -19,7 +19,8 @@ var outages = []Story{
 		play: outageIsAnError},
 }
 
-// downAtStart starts an informer ten minutes before the server accepts connections.
+// downAtStart starts an informer ten minutes before the server accepts connections. In this time
+// the informer may dial at most 100 times.
 func downAtStart(s *storyRun) {
 	s.fill(10)
 	s.server.SetDown(true)
@@ -33,8 +34,8 @@ func downAtStart(s *storyRun) {
 	inf.current(time.Second)
 }
 
-// downForLong makes changes at the end of an outage of ten minutes. After the outage, the server
-// still has the changes in its history.
+// downForLong makes changes at the end of an outage of ten minutes. The server still has the
+// changes in its history, so the informer can resume its watch.
 func downForLong(s *storyRun) {
 	inf, l := s.follower(20)
 	dials := s.server.Dials()
@@ -87,8 +88,8 @@ func watchBrokenMidEvent(s *storyRun) {
 	l.gets(1)
 }
 
-// watchEnded lets watches end by their deadlines for an hour. The informer sets the deadline with
-// timeoutSeconds.
+// watchEnded runs an informer for an hour, in which watches end at the deadline that the informer
+// requests with timeoutSeconds. The informer must resume them without a list.
 func watchEnded(s *storyRun) {
 	inf, l := s.follower(5)
 	s.server.ForgetRequests()
@@ -118,8 +119,8 @@ func stalledList(s *storyRun) {
 	s.syncsWithin(5 * time.Minute)
 }
 
-// stalledHead makes the server stall before or soon after the start of a body, before the client
-// has received the types.
+// stalledHead makes the server stall before the first byte of a body or after a few bytes, before
+// the client has received the list's type.
 func stalledHead(s *storyRun) {
 	s.fill(5)
 	for _, n := range []int{0, 1, 10, 30} {

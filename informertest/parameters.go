@@ -27,8 +27,8 @@ func refuseList(q url.Values) *metav1.Status {
 	return &status
 }
 
-// refuseWatch returns the Status with which a server refuses a WATCH with the parameters q, or nil
-// if it accepts them. e is how the server handles sendInitialEvents.
+// refuseWatch returns the Status with which the server refuses a WATCH with the parameters q, or
+// nil if it accepts them. e selects how the server handles the parameter sendInitialEvents.
 func refuseWatch(q url.Values, e InitialEvents) *metav1.Status {
 	if rv := q.Get("resourceVersion"); rv != "" {
 		if _, err := resourceversion.Parse(rv); err != nil {
@@ -39,7 +39,7 @@ func refuseWatch(q url.Values, e InitialEvents) *metav1.Status {
 		if e == Refused {
 			return Invalid("sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
 		}
-		q = maps.Clone(q) // a server with e == Ignored ignores these
+		q = maps.Clone(q) // with e == Ignored, the server ignores these parameters
 		q.Del("sendInitialEvents")
 		q.Del("resourceVersionMatch")
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestParametersAreRefused checks that the server refuses the same parameters as kube-apiserver.
-// The server is at resourceVersion 1003.
+// TestParametersAreRefused checks which parameters the server refuses: those that kube-apiserver
+// refuses. The server is at resourceVersion 1003.
 func TestParametersAreRefused(t *testing.T) {
 	server := informertest.NewServer()
 	defer server.Close()

@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// pipes is an in-memory network with one host, the server, which can be down. It needs no limit on
-// connections, because a story dials a limited number of times.
+// pipes is an in-memory network with one host, the server, which can be down. It does not limit the
+// number of connections, because the number of dials in a story is limited.
 type pipes struct {
 	*testenv.Listener
 
@@ -61,8 +61,7 @@ func (p *pipes) dialed() int {
 	return p.dials
 }
 
-// setDown breaks all connections and refuses new ones if down is true. Otherwise it accepts
-// connections again.
+// setDown(true) breaks all connections and refuses new ones until setDown(false).
 func (p *pipes) setDown(down bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

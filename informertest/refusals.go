@@ -85,7 +85,8 @@ func errorEnds(s *storyRun) {
 }
 
 // forbiddenLater makes the server answer 403 for ten minutes after the sync. At the end it makes
-// changes and compacts them, so that only a list can return them.
+// changes and drops them from the server's history, so that the informer can receive them only in a
+// list.
 func forbiddenLater(s *storyRun) {
 	inf, l := s.follower(5)
 	s.refuse(Forbidden())
@@ -139,8 +140,8 @@ func refusedWithPatience(s *storyRun) {
 	}
 }
 
-// tooManyRequests makes the server answer 429 twice. No request may be sent before the time in
-// Retry-After.
+// tooManyRequests makes the server answer 429 to two LISTs and two WATCHes. After each 429, the
+// informer must send no request of this kind before the time in Retry-After has passed.
 func tooManyRequests(s *storyRun) {
 	const patience = 7 * time.Second
 	s.fill(5)
@@ -160,8 +161,8 @@ func tooManyRequests(s *storyRun) {
 	}
 }
 
-// tooLargeVersion expires the watch, and then answers three LISTs, and the streams of three
-// WATCHes, with the error that the requested resourceVersion is too large.
+// tooLargeVersion ends the watch with 410. The server then answers three LISTs, and the streams of
+// three WATCHes, with the error that it has not reached the requested resourceVersion.
 func tooLargeVersion(s *storyRun) {
 	_, l := s.follower(5)
 	s.server.Answer(List, 3, Answer{Status: TooLarge()})

@@ -35,8 +35,8 @@ func (s *storyRun) change() {
 	s.server.Put(pod("ns/new"))
 }
 
-// missed makes changes and drops them from the server's history, so that the informer can receive
-// them only by a list.
+// missed makes the changes of change and drops them from the server's history, so that the informer
+// can receive them only in a list.
 func (s *storyRun) missed() {
 	s.change()
 	s.server.Compact()
@@ -66,8 +66,9 @@ func (s *storyRun) expire() {
 	s.server.FailWatches(Gone())
 }
 
-// sentAtMost checks that the informer has sent at most n LISTs and WATCHes since ForgetRequests,
-// which the story called ten minutes ago.
+// sentAtMost checks that the informer has sent at most n LISTs and WATCHes since the last
+// ForgetRequests, or since the start. The story must have called ForgetRequests, or started, ten
+// minutes ago.
 func (s *storyRun) sentAtMost(n int) {
 	if got := s.server.Count(List) + s.server.Count(Watch); got > n {
 		s.errorf("%d requests in ten minutes", got)
@@ -83,8 +84,8 @@ func goneEvent(s *storyRun) {
 	l.getsMissed(2 * time.Minute)
 }
 
-// goneStatus breaks the watch. The informer's next WATCH, which resumes, receives status 410
-// instead of an event, as from some servers and proxies.
+// goneStatus breaks the watch. The informer's next WATCH, which resumes, receives 410 as its HTTP
+// status, as from some servers and proxies.
 func goneStatus(s *storyRun) {
 	_, l := s.follower(20)
 	s.server.Answer(Watch, 1, Answer{Status: Gone()})
@@ -106,22 +107,23 @@ func relistTellsOnlyChanges(s *storyRun) {
 	l.getsOnly(1)
 }
 
-// relistIsNoResync makes an informer with a resync period of ten hours list again. No resync is due
-// in the two minutes after that, so the handler must receive almost no calls.
+// relistIsNoResync makes an informer with a resync period of ten hours list again, and waits for
+// two minutes. No object has changed and almost no resync is due, so the handler must receive at
+// most five calls.
 func relistIsNoResync(s *storyRun) {
 	s.fill(100)
 	_, l := s.synced(Options{Resync: 10 * time.Hour})
 	l.takeEvents()
 	s.expire()
 	s.elapse(2 * time.Minute)
-	// An informer that spreads its resync over the period may have delivered a few objects.
+	// An informer that spreads its resync over the period may have resynced a few objects.
 	if events := l.takeEvents(); len(events) > 5 {
 		s.failf("told %d times of nothing, 2 minutes into a period of 10 hours", len(events))
 	}
 }
 
-// deletedUnseen deletes ten pods while the server is down. The listener checks that each deleted
-// object is the version that it received last.
+// deletedUnseen deletes ten pods while the server is down. The handler must receive each deletion
+// with the version of the pod that it received last.
 func deletedUnseen(s *storyRun) {
 	inf, l := s.follower(20)
 	s.server.SetDown(true)
@@ -168,8 +170,8 @@ func passedUnseen(s *storyRun) {
 	l.gets(0)
 }
 
-// firstListBroken breaks the connection during the first two LISTs, and the first two WATCHes, at
-// different places.
+// firstListBroken breaks the connection in the middle of the first two LISTs, and after most
+// initial events of the first two WATCHes.
 func firstListBroken(s *storyRun) {
 	s.fill(100)
 	s.server.Answer(List, 2, Answer{Cut: 0.5})
@@ -230,8 +232,8 @@ func endlesslyBroken(s *storyRun) {
 	l.syncs(90 * time.Second)
 }
 
-// expiredContinueToken expires the continue token between two pages. The server reports an old
-// version, so that informers list in pages.
+// expiredContinueToken makes the server drop the continue token between two pages. The server
+// reports an old Kubernetes version, so that informers list in pages.
 func expiredContinueToken(s *storyRun) {
 	s.server.SetVersion(22)
 	s.server.SetInitialEvents(Refused)
@@ -261,7 +263,7 @@ func restoredFromBackup(s *storyRun) {
 	s.server.Bookmark()
 	inf.current(time.Second)
 	l.takeEvents()
-	// From here on, events may have lower resourceVersions, because the server goes back in time.
+	// From here on, the server is restored, so events may have lower resourceVersions.
 	l.mayGoBack()
 	s.server.Restore(1005, kept, changed)
 	s.server.Put(pod("ns/after"))

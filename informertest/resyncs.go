@@ -25,7 +25,8 @@ func rounds(events []event) map[string]int {
 	return n
 }
 
-// resyncReplays expects about four resyncs of each object in four periods, while other resources
+// resyncReplays checks that the handler receives each object three to five times in four resync
+// periods, and that the informer sends no request for that. Meanwhile objects of other resources
 // change.
 func resyncReplays(s *storyRun) {
 	s.fill(100)
@@ -47,14 +48,15 @@ func resyncReplays(s *storyRun) {
 	}
 }
 
-// resyncOff expects no call in an hour without changes.
+// resyncOff checks that the handler receives no call in an hour without changes.
 func resyncOff(s *storyRun) {
 	_, l := s.follower(10)
 	s.elapse(time.Hour)
 	l.getsOnly(0)
 }
 
-// resyncPerHandler registers handlers with periods of one and ten minutes.
+// resyncPerHandler checks the number of resyncs of two handlers, with periods of one minute and ten
+// minutes.
 func resyncPerHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{Resync: time.Minute})
@@ -74,7 +76,8 @@ func resyncPerHandler(s *storyRun) {
 	}
 }
 
-// resyncIsSpread checks that no tenth of a period has more than twice its share of the resyncs.
+// resyncIsSpread checks that no tenth of a period has more than twice the average number of
+// resyncs.
 func resyncIsSpread(s *storyRun) {
 	const pods, period = 1000, time.Minute
 	s.fill(pods)

@@ -13,7 +13,8 @@ type Rig struct {
 	// Name names the implementation in the report.
 	Name string
 	// New returns an informer of the pods in all namespaces of the server that cfg reaches. New must
-	// not start the informer or send requests. The informer owns cfg; New may set its content types.
+	// not start the informer or send requests. New may change cfg, for example its content types, and
+	// the informer may keep it.
 	New func(cfg *rest.Config, o Options) (Informer, error)
 	// Fails maps the name of each story that the implementation is known to fail to the reason. The
 	// suite reports an error if the implementation passes such a story. Fails may be nil.
@@ -26,12 +27,13 @@ type Options struct {
 	Resync time.Duration
 	// Indexes are the index functions, by index name, that the informer has from the start.
 	Indexes map[string]IndexFunc
-	// Transform changes each object before the informer stores, indexes or delivers it. Transform owns
-	// the pod. The informer may call Transform twice for one object. nil means that the informer does
-	// not change objects. New returns an error if the implementation has no transforms.
+	// Transform changes each object before the informer stores it, indexes it or passes it to
+	// handlers. It may change the pod that it receives, and the informer may call it twice for one
+	// object. nil means that the informer does not change objects. New returns an error if the
+	// implementation has no transforms.
 	Transform func(*corev1.Pod)
-	// ListerWatcher creates the informer's ListerWatcher. nil means the implementation's own. New
-	// returns an error if the implementation does not accept a ListerWatcher.
+	// ListerWatcher creates the informer's ListerWatcher. If it is nil, the implementation lists and
+	// watches as usual. New returns an error if the implementation does not accept a ListerWatcher.
 	ListerWatcher NewListerWatcher
 }
 
@@ -49,8 +51,8 @@ type Informer interface {
 	Handle(h Handler, o HandlerOptions) (Registration, error)
 	// HasSynced reports whether the informer stores every object of the first list.
 	HasSynced() bool
-	// WaitForSync waits until HasSynced, with the function that the implementation's users call for
-	// that. If ctx ends first, it returns the error that those users would get.
+	// WaitForSync waits until HasSynced is true, with the function that users of the implementation
+	// call to wait. If ctx ends first, WaitForSync returns the error of that function.
 	WaitForSync(ctx context.Context) error
 	// ResourceVersions returns the resourceVersions of the stored objects, by key ("namespace/name").
 	ResourceVersions() map[string]string
@@ -61,7 +63,7 @@ type Informer interface {
 	// ByIndex returns the keys of the objects that the named index has under value, in any order.
 	ByIndex(name, value string) ([]string, error)
 	// Err returns the error that currently prevents the informer from being up to date, or nil. An
-	// implementation without that information returns an approximation, or always nil.
+	// implementation that does not know this error returns an approximation, or always nil.
 	Err() error
 }
 

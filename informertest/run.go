@@ -19,8 +19,8 @@ type Story struct {
 	Name     string
 	Contract string // the requirement, in one sentence
 	Issue    string // the issue that reported a violation; "" if there is none
-	// Fatal reports whether an informer that fails this story kills the process. If Rig.Fails names a
-	// fatal story, Run plays it in a child process.
+	// Fatal is true if an informer that fails this story kills the process. If Rig.Fails names a fatal
+	// story, Run plays it in a child process.
 	Fatal bool
 
 	play func(*storyRun)
@@ -34,8 +34,9 @@ func Stories() []Story {
 // Run plays every story with the rig's informer, each as a subtest with the story's name. At the
 // end it logs the stories that Rig.Fails names and that failed.
 //
-// While Run runs, it turns off apimachinery's process-wide pause after logged errors, because that
-// pause compares the clocks of different bubbles.
+// Run clears apimachinery's utilruntime.ErrorHandlers until it returns. One of these process-wide
+// handlers pauses between logged errors; with the different clocks of several bubbles, it could
+// pause for years.
 func Run(t *testing.T, rig Rig) {
 	t.Helper()
 	if rig.New == nil || rig.Name == "" {
@@ -54,7 +55,7 @@ func Run(t *testing.T, rig Rig) {
 	for _, story := range stories {
 		t.Run(story.Name, func(t *testing.T) {
 			if inChild() {
-				reportFaults(t, play(t, rig, story)) // the parent process judges them
+				reportFaults(t, play(t, rig, story)) // the parent judges the faults
 				return
 			}
 			why, expected := rig.Fails[story.Name]
@@ -133,10 +134,11 @@ func play(t *testing.T, rig Rig, story Story) []string {
 		synctest.Wait()
 		if left := len(goroutines()) - len(before); left > 0 {
 			s.errorf("%d goroutines are left after the stop", left)
-			s.elapse(endWithin) // some goroutines only sleep and then end
+			s.elapse(endWithin) // some goroutines end after a sleep
 		}
 		if left := goroutines(); len(left) > len(before) {
-			// The bubble cannot end while these goroutines run, and synctest's message names no story.
+			// The bubble cannot end while these goroutines exist. synctest would also panic, but without the
+			// name of the story.
 			panic(fmt.Sprintf("informertest: %s, story %s: goroutines are left for good:\n%s", rig.Name, story.Name, strings.Join(left, "\n\n")))
 		}
 	})

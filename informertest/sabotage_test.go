@@ -14,11 +14,11 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// sabotage is a change that makes an informer violate a requirement, with the stories that must
-// fail because of it.
+// sabotage is a change that makes an informer violate a requirement, with the names of the stories
+// that must then fail.
 type sabotage struct {
 	name    string
-	make    maker // nil means Weir's native informer
+	make    maker // nil means Weir's typed informer
 	config  func(*rest.Config)
 	options func(*informertest.Options)
 	native  func(*weir.Options)
@@ -28,8 +28,8 @@ type sabotage struct {
 
 type maker func(*rest.Config, informertest.Options) (informertest.Informer, error)
 
-// sabotages are changes of Weir's informers. Without a change, the informers pass all stories that
-// a sabotage names.
+// sabotages are changes of Weir's informers. An unchanged informer passes all stories that a
+// sabotage names.
 var sabotages = []sabotage{
 	{
 		name: "deletions are not told",

@@ -36,7 +36,7 @@ func (h handled) Handle(handler informertest.Handler, o informertest.HandlerOpti
 	return h.Informer.Handle(h.change(handler), o)
 }
 
-// misplaced returns a copy of a pod that is on another node.
+// misplaced returns a copy of p that is on another node.
 func misplaced(p *corev1.Pod) *corev1.Pod {
 	p = p.DeepCopy()
 	p.Spec.NodeName += "-2"
@@ -49,8 +49,8 @@ func misplacesDeleted(h informertest.Handler) informertest.Handler {
 	return h
 }
 
-// idleSync is an informer whose handlers report a sync only after they have received no call for a
-// second. They do not sync while changes continue.
+// idleSync is an informer whose handlers report a sync only after a second without a call. So they
+// never sync while changes continue.
 type idleSync struct{ informertest.Informer }
 
 func (i idleSync) Handle(h informertest.Handler, o informertest.HandlerOptions) (informertest.Registration, error) {
@@ -108,7 +108,7 @@ func keepAll(inf informertest.Informer) informertest.Informer {
 			Deleted: h.Deleted,
 		}
 	})(inf)
-	// The second handler is necessary because the story's handler may be blocked.
+	// This extra handler receives the objects even while the story's handler is blocked.
 	_, err := inf.Handle(informertest.Handler{Updated: func(_, p *corev1.Pod) { keep(p) }}, informertest.HandlerOptions{})
 	if err != nil {
 		panic(err)
@@ -253,7 +253,7 @@ func hundredfold(next http.RoundTripper) trip {
 		for range 99 {
 			ctx, cancel := context.WithTimeout(r.Context(), time.Millisecond)
 			if resp, err := next.RoundTrip(r.Clone(ctx)); err == nil {
-				_, _ = io.Copy(io.Discard, resp.Body) // the content does not matter
+				_, _ = io.Copy(io.Discard, resp.Body) // only the requests matter, not their content
 				_ = resp.Body.Close()
 			}
 			cancel()
@@ -325,7 +325,7 @@ func emptied(next http.RoundTripper) trip {
 		}
 		if err == nil {
 			body, broken := io.ReadAll(resp.Body)
-			_ = resp.Body.Close() // ReadAll has read up to the end or the break
+			_ = resp.Body.Close() // ReadAll has read until the end of the body or an error
 			if broken == nil && resp.StatusCode == http.StatusOK {
 				resp.Body = io.NopCloser(bytes.NewReader(body))
 				return resp, nil

@@ -16,7 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// waitForVersion is how long kube-apiserver waits for its cache to reach a resourceVersion.
+// waitForVersion is how long the server waits, like kube-apiserver, for its state to reach the
+// resourceVersion of a LIST.
 const waitForVersion = 3 * time.Second
 
 // ServeHTTP answers one request.
@@ -179,9 +180,10 @@ func (s *Server) serveList(w http.ResponseWriter, r *http.Request, namespace str
 	writeList(w, r, listBody(enc, meta, p.items, keys), a)
 }
 
-// firstPage returns the list that a request selects, from its continue token on if it has one. A
-// LIST with a limit and a resourceVersion requests exactly that version, unless
-// resourceVersionMatch says otherwise.
+// firstPage returns the objects that a LIST selects, which serveList cuts to the limit. If the LIST
+// has a continue token, these are the objects after the previous page. As with kube-apiserver, a
+// LIST with a limit and a resourceVersion requests exactly that version, unless it has a
+// resourceVersionMatch.
 func (s *Server) firstPage(namespace string, q url.Values, limit int) (page, *metav1.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,18 +204,19 @@ func (s *Server) firstPage(namespace string, q url.Values, limit int) (page, *me
 	return page{s.rv, s.state(namespace)}, nil
 }
 
-// keep stores the unread part of a list and returns a continue token for it.
+// keep stores the part of a list that follows the current page, and returns a continue token for
+// it.
 func (s *Server) keep(p page) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	start := fmt.Sprint(p.items[0].key, " and ", len(p.items)-1, " more") // unique per list
+	start := fmt.Sprint(p.items[0].key, " and ", len(p.items)-1, " more") // unique within a list
 	token := request.ContinueToken{ResourceVersion: int64(p.rv), Start: start}.String()
 	s.pages[token] = p
 	return token
 }
 
-// writeList writes the pieces of a body up to the point that a.Cut or a.Stall sets. It stops early
-// if the client disconnects.
+// writeList writes the pieces of a body. It breaks the connection, stalls or waits as a.Cut,
+// a.Stall and a.Hold require. It stops if the client disconnects.
 func writeList(w http.ResponseWriter, r *http.Request, pieces [][]byte, a Answer) {
 	out := http.NewResponseController(w)
 	size := 0

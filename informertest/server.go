@@ -17,10 +17,10 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// Server is an API server for pods whose behavior a story can change. It serves LIST and WATCH in
-// JSON and protobuf, with kube-apiserver's semantics unless a story changes them. For a single
-// namespace, and for the list of namespaces, it serves only LIST. It stores every change until
-// Compact. All methods are safe for concurrent use.
+// Server is an API server for pods whose behavior a test can change. It serves LIST and WATCH in
+// JSON and protobuf, with kube-apiserver's semantics unless a test changes them. It also serves
+// LISTs of the pods of one namespace, and LISTs of the namespaces that have pods. It stores every
+// change until Compact. All methods are safe for concurrent use.
 type Server struct {
 	http    *http.Server
 	pipes   *pipes
@@ -31,9 +31,9 @@ type Server struct {
 	rv       uint64
 	uids     int
 	objects  map[string]*entry
-	versions map[version]*entry // the current ones, and all since the last compaction
-	history  []change           // all changes since the last compaction, in order
-	oldest   uint64             // history has every change after this one
+	versions map[version]*entry // the current versions, and all versions since the last Compact
+	history  []change           // all changes since the last Compact, in order
+	oldest   uint64             // history has every change after this resourceVersion
 	pages    map[string]page
 	watchers map[*watcher]struct{}
 	rules    map[Op]*rule
@@ -51,7 +51,8 @@ type Server struct {
 type InitialEvents uint8
 
 const (
-	// Honoured sends the state and then the bookmark that ends it. It is the zero value.
+	// Honoured sends the state as ADDED events, and then the bookmark that ends initial events. It is
+	// the zero value.
 	Honoured InitialEvents = iota
 	// Ignored ignores the parameter, like a server that is too old for it.
 	Ignored
@@ -143,17 +144,16 @@ func (s *Server) SetInitialEvents(e InitialEvents) {
 }
 
 // SetBookmarks sets how often the server sends a bookmark on each watch that is opened later; 0
-// means never. The server sends a bookmark even if its resourceVersion has not increased.
-// kube-apiserver's resourceVersion increases continuously, because other resources change; use
-// Advance to simulate that.
+// means never. The server sends a bookmark even if its resourceVersion has not increased. In a real
+// cluster the resourceVersion increases continuously, because objects of other resources change;
+// use Advance to simulate that.
 func (s *Server) SetBookmarks(period time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bookmarks = period
 }
 
-// SetDown breaks all connections and refuses new ones if down is true. Otherwise the server accepts
-// connections again.
+// SetDown(true) breaks all connections, and makes the server refuse new ones until SetDown(false).
 func (s *Server) SetDown(down bool) { s.pipes.setDown(down) }
 
 // Dials returns the number of connections that clients tried to open, including refused ones.
@@ -254,9 +254,9 @@ func (s *Server) Compact() {
 	s.keepVersions()
 }
 
-// keepVersions drops the versions that are not current. The caller holds the lock.
+// keepVersions drops all versions of pods except the current versions. The caller holds the lock.
 func (s *Server) keepVersions() {
-	s.versions = map[version]*entry{} // a map never shrinks
+	s.versions = map[version]*entry{} // a new map, because a map never shrinks
 	for _, e := range s.objects {
 		s.versions[versionOf(e.pod)] = e
 	}
@@ -270,9 +270,9 @@ func (s *Server) version(v version) *entry {
 	return s.versions[v]
 }
 
-// Restore sets the server back to resourceVersion rv with exactly these pods, like a restored
-// backup, and breaks all connections. The pods keep their resourceVersions, which must not be above
-// rv.
+// Restore simulates a restore from a backup: the server has exactly these pods, is at
+// resourceVersion rv, and breaks all connections. The pods keep their resourceVersions. Restore
+// panics if one of them is not a number or is above rv.
 func (s *Server) Restore(rv uint64, pods ...*corev1.Pod) {
 	s.mu.Lock()
 	s.rv, s.oldest, s.history = rv, rv, nil

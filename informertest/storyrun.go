@@ -27,7 +27,8 @@ type storyRun struct {
 	faults []fault
 }
 
-// fault describes a violation. A fault of rank 0 aborted the story and is sorted first.
+// fault describes a violation of the contract. A fault of rank 0 has aborted the story and is
+// reported first.
 type fault struct {
 	rank int
 	text string
@@ -84,8 +85,8 @@ func (s *storyRun) note(rank int, format string, args ...any) {
 	}
 }
 
-// answer sets the answer to the next LISTs and, separately, to the next WATCHes; times is the
-// number of each.
+// answer sets the answer to the next LISTs and to the next WATCHes; times is the number of LISTs,
+// and also the number of WATCHes.
 func (s *storyRun) answer(times int, a Answer) {
 	s.server.Answer(List, times, a)
 	s.server.Answer(Watch, times, a)
@@ -165,8 +166,8 @@ func (s *storyRun) synced(o Options) (*storyInformer, *listener) {
 	return inf, l
 }
 
-// follower creates n pods. It returns an informer that has synced, and its listener, which has
-// received all pods.
+// follower creates n pods. It returns an informer that has synced, and a listener that has received
+// all pods and whose recorded events are empty.
 func (s *storyRun) follower(n int) (*storyInformer, *listener) {
 	s.fill(n)
 	inf, l := s.synced(Options{})
@@ -174,8 +175,9 @@ func (s *storyRun) follower(n int) (*storyInformer, *listener) {
 	return inf, l
 }
 
-// syncsWithin starts an informer that must sync within the given time, and be current, with its
-// listener, at most a second later.
+// syncsWithin starts an informer with a listener. It aborts the story if the informer does not sync
+// within the given time, or if a second later the informer or the listener lacks some of the
+// server's state.
 func (s *storyRun) syncsWithin(within time.Duration) *storyInformer {
 	inf, _ := s.started(Options{})
 	s.eventually(within, "HasSynced", inf.HasSynced)
@@ -276,7 +278,7 @@ func nth(i int) string { return fmt.Sprintf("ns/pod-%05d", i) }
 // heap collects garbage and returns the size of the live heap in bytes.
 func heap() int64 {
 	var m runtime.MemStats
-	for range 3 { // data behind finalizers and weak pointers needs several rounds
+	for range 3 { // data with finalizers or weak pointers is freed only after several collections
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)

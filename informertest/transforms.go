@@ -19,8 +19,8 @@ var transforms = []Story{
 	{Name: "TransformFreesMemory", Contract: "what a transform drops does not stay in memory", play: transformFreesMemory},
 }
 
-// slim is a transform that drops large fields and adds a label. It may run twice on one pod,
-// because client-go transforms an object again on a resync.
+// slim is a transform that drops large fields and adds a label. A second call for the same pod
+// changes nothing; client-go transforms an object again in a resync.
 func slim(p *corev1.Pod) {
 	p.Annotations, p.Spec.Containers = nil, nil
 	if p.Labels == nil {
@@ -31,8 +31,8 @@ func slim(p *corev1.Pod) {
 
 func bySlimNode(p *corev1.Pod) []string { return []string{p.Labels["slim"] + " " + p.Spec.NodeName} }
 
-// slimCheck is a handler that reports objects that are not transformed. It stores the last version
-// of each object, and the final state of deleted objects.
+// slimCheck is a handler that reports a fault for each object that slim has not transformed. It
+// stores the last version of each object, and the final state of deleted objects.
 type slimCheck struct {
 	s *storyRun
 
@@ -75,8 +75,8 @@ func (c *slimCheck) node(key string) string {
 	return ""
 }
 
-// slimFollower returns an informer that has the transform slim and has synced, its listener, which
-// has received all pods, and a slimCheck that is registered with the informer.
+// slimFollower returns an informer with the transform slim, a listener and a slimCheck. The
+// informer has synced, and the listener has received all pods.
 func (s *storyRun) slimFollower() (*storyInformer, *listener, *slimCheck) {
 	inf := s.informer(Options{Transform: slim, Indexes: map[string]IndexFunc{"node": bySlimNode}})
 	l := inf.listen(HandlerOptions{})
@@ -100,7 +100,8 @@ func (i *storyInformer) expectSlim() {
 	}
 }
 
-// transform updates, creates and deletes pods.
+// transform updates, creates and deletes pods. Reads, indexes and handlers must return transformed
+// pods only.
 func transform(s *storyRun) {
 	s.fill(3)
 	inf, l, c := s.slimFollower()
@@ -119,8 +120,8 @@ func transform(s *storyRun) {
 	}
 }
 
-// transformOnRelist makes the informer list again. Then it changes a pod that did not change before
-// the relist. The update's old version must be transformed.
+// transformOnRelist makes the informer list again. It then changes a pod that the relist found
+// unchanged. The old and the new version of this update must be transformed.
 func transformOnRelist(s *storyRun) {
 	s.fill(20)
 	inf, l, c := s.slimFollower()
@@ -135,10 +136,11 @@ func transformOnRelist(s *storyRun) {
 	s.eventually(time.Second, "telling the second handler", func() bool { return c.node(nth(5)) == "third" })
 }
 
-// transformOnRestore restores the server to an earlier state. The informer stores the restored
-// versions of three pods and later versions of the other three. After the restore, pod 2 changes
-// again and gets the resourceVersion that the informer stores for it, with other content. The
-// server answers 410 to the informer's next WATCH, so that every implementation lists.
+// transformOnRestore restores the server to an earlier state. Before the restore, the informer
+// stores later versions of pods 0 to 2 than the backup, and the same versions of pods 3 to 5. After
+// the restore, pod 2 changes again: the new version has the resourceVersion that the informer
+// already stores for pod 2, but other content. The server answers 410 to the informer's next WATCH,
+// so that every implementation lists.
 func transformOnRestore(s *storyRun) {
 	s.fill(6)
 	inf, l, c := s.slimFollower()
@@ -174,7 +176,7 @@ func transformOnRestore(s *storyRun) {
 }
 
 // transformFreesMemory lists 100 pods of 50 KB with a transform that drops almost all content of
-// each.
+// each pod. At most a quarter of the pods' size may stay in memory.
 func transformFreesMemory(s *storyRun) {
 	const pods, size = 100, 50 * kB
 	s.fill(pods, bulk(size))

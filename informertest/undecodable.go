@@ -13,8 +13,9 @@ var undecodables = []Story{
 	{Name: "UndecodableIsAlone", Contract: "one object that cannot be decoded does not affect others: they are held, found, indexed and delivered", play: undecodableIsAlone},
 }
 
-// undecodableThenGood updates a pod to a version that cannot be decoded, and then to a valid one.
-// Later it does the same with two such versions.
+// undecodableThenGood updates a pod to a version that cannot be decoded, and then to a valid
+// version. In a second round, two versions in a row cannot be decoded. The handler must receive one
+// update in each round.
 func undecodableThenGood(s *storyRun) {
 	inf, l := s.follower(3)
 	for n := range 2 {
@@ -35,8 +36,8 @@ func undecodableThenGood(s *storyRun) {
 	}
 }
 
-// undecodableThenDeleted deletes a pod whose last version cannot be decoded. The deletion must have
-// at least the pod's name and uid.
+// undecodableThenDeleted deletes a pod whose last version cannot be decoded. The object in OnDelete
+// must have at least the pod's namespace, name and uid.
 func undecodableThenDeleted(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})

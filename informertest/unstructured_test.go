@@ -45,7 +45,7 @@ func podOf(obj any) *corev1.Pod {
 	return p
 }
 
-// transformOf adapts f to an informer of typed, unstructured or metadata pods.
+// transformOf converts f to a transform for informers of typed, unstructured or metadata pods.
 func transformOf(f func(*corev1.Pod)) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		p := podOf(obj)
@@ -70,8 +70,7 @@ func transformOf(f func(*corev1.Pod)) cache.TransformFunc {
 	}
 }
 
-// untypedPod and podMetadata return the example objects with which an informer of a ListerWatcher
-// is created.
+// untypedPod and podMetadata return example objects for informers of a ListerWatcher.
 func untypedPod() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}
 }
@@ -99,12 +98,13 @@ func clientGoOf(cfg *rest.Config, example runtime.Object, o informertest.Options
 	return newSharedInformer(cache.NewSharedIndexInformer(lw, example, o.Resync, cache.Indexers{}), o)
 }
 
-// untyped is a factory of informers whose objects have no Go type of their own.
+// untyped is a dynamic or a metadata factory.
 type untyped interface {
 	ForResource(schema.GroupVersionResource) informers.GenericInformer
 }
 
-// dropInUntyped returns a maker of informers that one of Weir's untyped factories creates.
+// dropInUntyped returns a function for Rig.New that builds informers of Weir's dynamic or metadata
+// factory.
 func dropInUntyped[F untyped](example runtime.Object, factory func(*rest.Config, time.Duration, ...clientgo.Option) (F, error)) maker {
 	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 		if o.ListerWatcher != nil {
@@ -123,7 +123,8 @@ var (
 	dropInMetadata = dropInUntyped(podMetadata(), clientgo.NewMetadataSharedInformerFactory)
 )
 
-// clientGoUntyped returns a maker of client-go's informers of an untyped client.
+// clientGoUntyped returns a function for Rig.New that builds client-go's informers of a dynamic or
+// metadata client.
 func clientGoUntyped[C any](example runtime.Object, connect func(*rest.Config) (C, error), informer func(C, time.Duration) informers.GenericInformer) maker {
 	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 		if o.ListerWatcher != nil {
@@ -156,8 +157,9 @@ var (
 	})
 )
 
-// decodes returns the stories of objects that cannot be decoded, with why as the reason that an
-// untyped informer fails them.
+// decodes returns the stories about objects that cannot be decoded, with why as the reason for the
+// failure. Informers of unstructured or metadata objects fail these stories, because they can
+// decode the spoiled objects.
 func decodes(why string) map[string]string {
 	return map[string]string{"UndecodableThenGood": why, "UndecodableThenDeleted": why, "UndecodableIsAlone": why}
 }

@@ -12,17 +12,18 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// frame describes one event to send on a watch, and what happens to the watch after it.
+// frame describes one event to send on a watch, and whether the watch continues, ends or breaks
+// after the event.
 type frame struct {
 	change
-	bookmark bool           // the entry is created when the frame is sent
+	bookmark bool           // a bookmark, which watches without bookmarks omit
 	garbled  bool           // send noise instead of the object
 	status   *metav1.Status // send an ERROR event instead of the change
 	last     last
 	hold     <-chan struct{} // wait until this is closed before sending
 }
 
-// last selects what the server does with a watch at a frame.
+// last selects whether a watch continues, ends or breaks at a frame.
 type last uint8
 
 const (
@@ -32,10 +33,10 @@ const (
 	midEvent      // break the connection in the middle of the frame
 )
 
-// watcher is one open watch. Its queue needs no limit, because a story makes a limited number of
-// changes.
+// watcher is one open watch. The length of its queue is not limited, because a story makes a
+// limited number of changes.
 type watcher struct {
-	from  uint64        // the requested resourceVersion, which the server may not have reached
+	from  uint64        // the requested resourceVersion; the server may not have reached it
 	wake  chan struct{} // capacity 1: signals that queue is not empty
 	queue []frame       // guarded by Server.mu
 }
@@ -92,8 +93,8 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, enc encoding
 	s.pump(w, r, enc, sub, a.NoBookmarks || q.Get("allowWatchBookmarks") != "true")
 }
 
-// subscribe registers a watch and queues its first frames: the state, the missed changes, or an
-// error.
+// subscribe registers a watch and queues its first frames: the current state, the changes since the
+// requested resourceVersion, or an error.
 func (s *Server) subscribe(w *watcher, q url.Values, a Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +145,8 @@ func (s *Server) bookmark(initialEnd bool) change {
 	return change{"BOOKMARK", &entry{rv: s.rv, pod: pod}}
 }
 
-// pump sends the frames of a watch until the watch's deadline, or until the client disconnects.
+// pump sends the frames of a watch until the watch's deadline, a frame ends the watch, or the
+// client disconnects. It sends no bookmarks if silent is true.
 func (s *Server) pump(w http.ResponseWriter, r *http.Request, enc encoding, sub *watcher, silent bool) {
 	out := http.NewResponseController(w)
 	var deadline, tick <-chan time.Time

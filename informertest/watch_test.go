@@ -20,9 +20,10 @@ func podNamed(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 }
 
-// TestWatchFromAhead checks that a WATCH from a resourceVersion that the server has not reached
-// receives no events until the server passes it, as from kube-apiserver. The server sends a
-// bookmark every minute, as soon as it has reached that resourceVersion.
+// TestWatchFromAhead checks a WATCH from a resourceVersion that the server has not reached. As with
+// kube-apiserver, it must receive no event until the server has passed this resourceVersion. It
+// must receive a bookmark every minute, from the time when the server has reached the
+// resourceVersion.
 func TestWatchFromAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := informertest.NewServer()

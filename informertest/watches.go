@@ -22,7 +22,7 @@ var watches = []Story{
 }
 
 // watchEndsAtOnce makes the server end every watch immediately for ten minutes, and then makes
-// changes that the informer can only receive by a list.
+// changes that the informer can receive only in a list.
 func watchEndsAtOnce(s *storyRun) {
 	_, l := s.follower(20)
 	s.server.ForgetRequests()
@@ -34,8 +34,9 @@ func watchEndsAtOnce(s *storyRun) {
 	l.getsMissed(5 * time.Minute)
 }
 
-// bookmarkMovesOn increases the server's resourceVersion without changing pods, and compacts the
-// server. The informer can resume only from the resourceVersion of a bookmark.
+// bookmarkMovesOn increases the server's resourceVersion without changing pods, and drops older
+// versions. The informer can then resume without a list only from the resourceVersion of a
+// bookmark.
 func bookmarkMovesOn(s *storyRun) {
 	inf, l := s.follower(5)
 	s.server.ForgetRequests()
@@ -49,8 +50,8 @@ func bookmarkMovesOn(s *storyRun) {
 	l.gets(1)
 }
 
-// initialEventsIgnored makes the server send the state like an ordinary watch, without a bookmark
-// after it.
+// initialEventsIgnored makes the server ignore the request for initial events, and send the state
+// without the bookmark that ends initial events.
 func initialEventsIgnored(s *storyRun) {
 	s.fill(5)
 	s.server.SetVersion(24)
@@ -98,8 +99,8 @@ func noBookmarks(s *storyRun) {
 	l.gets(5)
 }
 
-// repeatedEvents sends every pod again, as ADDED and as MODIFIED, like a server that has lost its
-// position in the watch. The handler must not receive these events.
+// repeatedEvents makes the server send every pod again, in an ADDED and a MODIFIED event with an
+// unchanged version. The handler must not receive these events.
 func repeatedEvents(s *storyRun) {
 	inf, l := s.follower(20)
 	for i := range 20 {
@@ -111,8 +112,8 @@ func repeatedEvents(s *storyRun) {
 	l.getsOnly(1)
 }
 
-// staleEvent sends an earlier version of a pod, first as an update and then as an addition. The
-// handler must not receive it.
+// staleEvent makes the server send an earlier version of a pod, in a MODIFIED and then in an ADDED
+// event. The handler must not receive this version.
 func staleEvent(s *storyRun) {
 	s.fill(3)
 	inf, l := s.synced(Options{})
@@ -128,7 +129,8 @@ func staleEvent(s *storyRun) {
 	l.gets(1)
 }
 
-// strangeEvent sends an event of the unknown type STRANGE. The informer must stay current.
+// strangeEvent makes the server send an event of the unknown type STRANGE. The informer must still
+// receive later changes.
 func strangeEvent(s *storyRun) {
 	inf, _ := s.follower(3)
 	s.server.Inject("STRANGE", s.server.Pod(nth(1)))
@@ -136,8 +138,8 @@ func strangeEvent(s *storyRun) {
 	inf.current(2 * time.Minute)
 }
 
-// garbledEvent sends an event that cannot be decoded between two valid events. The handler must
-// receive the valid ones.
+// garbledEvent makes the server send an event that cannot be decoded between two valid events. The
+// handler must receive the valid events.
 func garbledEvent(s *storyRun) {
 	inf, l := s.follower(3)
 	s.server.Put(pod("ns/new"))
