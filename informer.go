@@ -90,7 +90,7 @@ func (i *informer[T]) build(cfg *rest.Config, opts Options) error {
 		if err != nil {
 			return err
 		}
-		i.engine.Reflect(src, store.Scope{Namespace: sc.namespace, Owner: sc.owner}, sc.query)
+		i.engine.Reflect(src, store.Scope{Namespace: sc.namespace, Owner: sc.owner}, sc.selector.Label, sc.selector.Field)
 	}
 	return nil
 }

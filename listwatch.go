@@ -3,8 +3,6 @@ package weir
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/weirproject/weir/internal/core/reflector"
 )
 
@@ -99,19 +97,6 @@ type Backoff struct {
 	// Random returns numbers in [0, 1). Several goroutines may call it at the same time. The default
 	// is rand.Float64 of math/rand/v2.
 	Random func() float64
-}
-
-// query returns the parameters of each LIST and WATCH of the objects that match a selector.
-func (o *Options) query(s Selector) metav1.ListOptions {
-	return metav1.ListOptions{LabelSelector: s.Label, FieldSelector: s.Field, ShardSelector: o.Shard.selector().String()}
-}
-
-// config returns the reflector's configuration.
-func (o ListWatch) config() reflector.Config {
-	return reflector.Config{
-		Mode: reflector.Mode(o.Mode), Consistency: reflector.Consistency(o.Consistency), PageSize: o.PageSize, WatchTimeout: o.WatchTimeout,
-		BookmarkDeadline: o.BookmarkDeadline, MaxLists: o.MaxLists, Backoff: reflector.Backoff(o.Backoff),
-	}
 }
 
 // ServerGroup groups the informers of one API server. To form a group, set Options.Server of each

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/core/engine"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -59,10 +58,10 @@ func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, typ *objectT
 		return err
 	}
 	scope := scopes[0]
-	tuning.Query = scope.query
+	tuning.Query.LabelSelector, tuning.Query.FieldSelector = scope.selector.Label, scope.selector.Field
 	if tell := onStatus(opts.OnStatus); tell != nil {
 		tuning.OnStatus = func(s reflector.Status) {
-			s.Namespace, s.Selector = scope.namespace, engine.SelectorText(scope.query)
+			s.Namespace, s.Selector = scope.namespace, scope.String()
 			tell(s)
 		}
 	}

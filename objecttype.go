@@ -143,8 +143,9 @@ func (t *objectType) source(cfg *rest.Config, sc scope, opts source.Options) (so
 // reflectorConfig returns the configuration of the type's reflectors. It returns ErrInvalidOptions
 // if DropFields is invalid.
 func (t *objectType) reflectorConfig(opts Options) (reflector.Config, error) {
-	c := opts.ListWatch.config()
-	c.Keep = opts.Shard.selector().Keep()
+	c := reflector.ConfigOf(opts.ListWatch)
+	shard := opts.Shard.selector()
+	c.Query.ShardSelector, c.Keep = shard.String(), shard.Keep()
 	c.Encoding = t.encoding
 	c.Transcode = t.transcode()
 	c.OnItemType = t.codec.SetItemType

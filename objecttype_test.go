@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/weirproject/weir/internal/core/codec"
-	"github.com/weirproject/weir/internal/core/engine"
+	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
 )
@@ -135,14 +135,14 @@ func TestDecodeUnstructuredLearnsItsKind(t *testing.T) {
 	}
 }
 
-// TestListWatchConfig checks that config copies each field of a ListWatch and its Backoff to the
+// TestListWatchConfig checks that ConfigOf copies each field of a ListWatch and its Backoff to the
 // reflector's Config.
 func TestListWatchConfig(t *testing.T) {
 	l := ListWatch{
 		Mode: ModePages, Consistency: ConsistencyAny, PageSize: 1, WatchTimeout: 2 * time.Second, BookmarkDeadline: time.Minute, MaxLists: 3,
 		Backoff: Backoff{Min: 4, Max: 5, Denied: 6, Healthy: 7, Random: func() float64 { return 0.5 }},
 	}
-	cfg := l.config()
+	cfg := reflector.ConfigOf(l)
 	for _, structs := range [][2]reflect.Value{{reflect.ValueOf(l), reflect.ValueOf(cfg)}, {reflect.ValueOf(l.Backoff), reflect.ValueOf(cfg.Backoff)}} {
 		for field, value := range structs[0].Fields() {
 			got := structs[1].FieldByName(field.Name)
@@ -167,7 +167,7 @@ func TestScopesOf(t *testing.T) {
 		t.Fatalf("%d scopes, want %d", len(scopes), len(want))
 	}
 	for i, s := range scopes {
-		check.Equal(t, s.namespace+" "+string('0'+rune(s.owner))+" "+engine.SelectorText(s.query), want[i], "scope %d", i)
+		check.Equal(t, s.namespace+" "+string('0'+rune(s.owner))+" "+s.String(), want[i], "scope %d", i)
 	}
 	if scopes, err := scopesOf(Options{}); err != nil || len(scopes) != 1 || scopes[0].namespace != "" {
 		t.Errorf("no options give %v, %v", scopes, err)

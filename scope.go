@@ -3,8 +3,8 @@ package weir
 import (
 	"fmt"
 	"slices"
+	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -12,13 +12,18 @@ import (
 // maxSelectors is the largest number of selectors: a store distinguishes that number of owners.
 const maxSelectors = 32
 
-// scope is what one reflector lists and watches: the namespace, and the selectors in query.
+// scope is what one reflector lists and watches: a namespace and a selector.
 type scope struct {
 	namespace string
-	query     metav1.ListOptions
+	selector  Selector
 	// owner is the selector's index in Options.Selectors. The store keeps an object while at least one
 	// owner lists it.
 	owner uint8
+}
+
+// String returns the selectors as text, for errors and statuses.
+func (s scope) String() string {
+	return strings.TrimSpace(s.selector.Label + " " + s.selector.Field)
 }
 
 // scopesOf returns a scope for each pair of a namespace and a selector. It returns
@@ -54,7 +59,7 @@ func scopesOf(opts Options) ([]scope, error) {
 			return nil, fmt.Errorf("%w: field selector %q: %w", ErrInvalidOptions, sel.Field, err)
 		}
 		for _, ns := range namespaces {
-			scopes = append(scopes, scope{namespace: ns, query: opts.query(sel), owner: uint8(owner)})
+			scopes = append(scopes, scope{namespace: ns, selector: sel, owner: uint8(owner)})
 		}
 	}
 	return scopes, nil

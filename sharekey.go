@@ -40,10 +40,10 @@ func shareKeyOf[T Object](f *Factory, opts Options) (shareKey, error) {
 	}
 	chosen := make([]string, len(scopes))
 	for i, s := range scopes {
-		chosen[i] = fmt.Sprintf("%q %#v", s.namespace, s.query)
+		chosen[i] = fmt.Sprintf("%q %q", s.namespace, s.selector)
 	}
 	slices.Sort(chosen)
-	key.objects = fmt.Sprintf("%q %q %q", of, slices.Compact(chosen), slices.Sorted(slices.Values(opts.DropFields)))
+	key.objects = fmt.Sprintf("%q %q %q %s", of, slices.Compact(chosen), slices.Sorted(slices.Values(opts.DropFields)), opts.Shard.selector())
 
 	detects := opts.DetectMutation || checks.DetectMutations()
 	shares := opts.ShareDecoded && !opts.PrivateCopies && !detects

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -20,7 +19,6 @@ import (
 	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/engine"
 	"github.com/weirproject/weir/internal/core/reflector"
-	"github.com/weirproject/weir/internal/core/shard"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
 )
@@ -108,9 +106,8 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	if err := opts.Shard.Validate(); err != nil {
 		panic(fmt.Errorf("clientgo: %w", err))
 	}
-	sel := shard.Shard(opts.Shard).Selector()
 	tuning := opts.reflectorConfig()
-	tuning.OnItemType, tuning.Keep = values.SetItemType, sel.Keep()
+	tuning.OnItemType = values.SetItemType
 	i.engine = engine.New(engine.Config{
 		Name:      i.name,
 		Store:     opts.storeConfig(values),
@@ -130,7 +127,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	i.sink.sharesTransformed = !opts.PrivateCopies && !opts.DetectMutation && !opts.ShareDecoded
 	i.listWatch = newListWatch(lw, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)
 	i.listWatch.name, i.listWatch.expected = i.name, expectedOf(example)
-	i.engine.Reflect(i.listWatch, store.Scope{}, metav1.ListOptions{ShardSelector: sel.String()})
+	i.engine.Reflect(i.listWatch, store.Scope{}, "", "")
 	i.placeholderReflector = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo", TypeDescription: description})
 	if err := i.indexer.AddIndexers(indexers); err != nil {
 		panic(err) // cannot happen: a map has no duplicate names

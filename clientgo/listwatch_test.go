@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"reflect"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,7 +19,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/testing/check"
@@ -249,32 +247,6 @@ func TestFailsWhileCaptured(t *testing.T) {
 			}
 			cancel()
 			check.Equal(t, l.noCapture.Load(), step.stops, "%s %d: capturing has ended", name, i)
-		}
-	}
-}
-
-// TestListWatchConfig checks that reflectorConfig copies each field of Options.ListWatch and its
-// Backoff, and the Server.
-func TestListWatchConfig(t *testing.T) {
-	o := Options{Server: new(weir.ServerGroup), ListWatch: weir.ListWatch{
-		Mode: weir.ModePages, Consistency: weir.ConsistencyAny, PageSize: 1, WatchTimeout: 2 * time.Second, BookmarkDeadline: time.Minute, MaxLists: 3,
-		Backoff: weir.Backoff{Min: 4, Max: 5, Denied: 6, Healthy: 7, Random: func() float64 { return 0.5 }},
-	}}
-	cfg := o.reflectorConfig()
-	if cfg.Server == nil {
-		t.Error("no Server")
-	}
-	for _, structs := range [][2]reflect.Value{
-		{reflect.ValueOf(o.ListWatch), reflect.ValueOf(cfg)}, {reflect.ValueOf(o.ListWatch.Backoff), reflect.ValueOf(cfg.Backoff)},
-	} {
-		for field, value := range structs[0].Fields() {
-			got := structs[1].FieldByName(field.Name)
-			if value.IsZero() {
-				t.Errorf("the test leaves %s empty", field.Name)
-			}
-			if got.IsZero() || value.Comparable() && !got.Convert(value.Type()).Equal(value) {
-				t.Errorf("%s of %v becomes %v", field.Name, value, got)
-			}
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/shard"
 	"github.com/weirproject/weir/internal/core/store"
 )
 
@@ -81,11 +82,10 @@ type Options struct {
 
 // reflectorConfig returns the configuration of the informer's reflector.
 func (o *Options) reflectorConfig() reflector.Config {
-	l := &o.ListWatch
-	cfg := reflector.Config{
-		Mode: reflector.Mode(l.Mode), Consistency: reflector.Consistency(l.Consistency), PageSize: l.PageSize, WatchTimeout: l.WatchTimeout,
-		BookmarkDeadline: l.BookmarkDeadline, MaxLists: l.MaxLists, Backoff: reflector.Backoff(l.Backoff), Server: (*reflector.Server)(o.Server),
-	}
+	cfg := reflector.ConfigOf(o.ListWatch)
+	cfg.Server = (*reflector.Server)(o.Server)
+	sel := shard.Shard(o.Shard).Selector()
+	cfg.Query.ShardSelector, cfg.Keep = sel.String(), sel.Keep()
 	if cfg.Mode == reflector.Auto {
 		cfg.Mode = reflector.List
 	}

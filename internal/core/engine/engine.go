@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/weirproject/weir/internal/core/delivery"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/registry"
@@ -116,12 +114,12 @@ func (e *Engine) Store() *store.Store { return e.store }
 func (e *Engine) Requests() *source.Stats { return e.cfg.Requests }
 
 // Reflect adds a reflector that reads src and writes the part of the store that scope describes.
-// query is the reflector's Config.Query. Reflect must be called before Run, and not concurrently
-// with other methods.
-func (e *Engine) Reflect(src source.Source, scope store.Scope, query metav1.ListOptions) {
-	m := &member{source: src, namespace: scope.Namespace, selector: SelectorText(query)}
+// labels and fields are the selectors of its objects, or "". Reflect must be called before Run, and
+// not concurrently with other methods.
+func (e *Engine) Reflect(src source.Source, scope store.Scope, labels, fields string) {
+	m := &member{source: src, namespace: scope.Namespace, selector: strings.TrimSpace(labels + " " + fields)}
 	cfg := e.cfg.Reflector
-	cfg.Query = query
+	cfg.Query.LabelSelector, cfg.Query.FieldSelector = labels, fields
 	onStatus := cfg.OnStatus
 	cfg.OnStatus = func(s reflector.Status) {
 		if onStatus != nil {

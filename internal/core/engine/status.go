@@ -36,11 +36,6 @@ type member struct {
 	selector  string
 }
 
-// SelectorText returns the label and the field selector of query as one text, for statuses.
-func SelectorText(query metav1.ListOptions) string {
-	return strings.TrimSpace(query.LabelSelector + " " + query.FieldSelector)
-}
-
 func (m *member) run(ctx context.Context) {
 	// A reflector returns only after its context has ended, so the error contains nothing new.
 	_ = m.reflector.Run(ctx)

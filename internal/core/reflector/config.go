@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,6 +109,21 @@ type Config struct {
 	// OnStatus, when not nil, is called at each transition, in the goroutine of Run. It must not
 	// block, and must not call a method of the reflector other than Status.
 	OnStatus func(Status)
+}
+
+// ConfigOf returns a Config with the values of settings, a struct such as weir.ListWatch. Each
+// field of settings must have the name of a field of Config or of Config.Query, and a type that
+// converts to that field's type. Otherwise ConfigOf panics.
+func ConfigOf(settings any) (c Config) {
+	config, query := reflect.ValueOf(&c).Elem(), reflect.ValueOf(&c.Query).Elem()
+	for field, value := range reflect.ValueOf(settings).Fields() {
+		to := config.FieldByName(field.Name)
+		if !to.IsValid() {
+			to = query.FieldByName(field.Name)
+		}
+		to.Set(value.Convert(to.Type()))
+	}
+	return c
 }
 
 // Backoff says how long a reflector waits after failures. The first wait is Min. Each following
