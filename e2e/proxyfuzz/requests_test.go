@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // request is a request that is sent to both sides. Its target has placeholders for values that are
@@ -287,6 +290,9 @@ func queryOf(d dice, r *resource) []string {
 		add("shardSelector", pick(d, uid+low+")", uid+high+")", uid+low+")||"+uid+high+")", "("+uid+high+"))", namespace+low+")", namespace+high+")",
 			"o."+uid+low+")", uid+low+")||"+namespace+high+")", "shardRange(object.metadata.name,"+low+")", "", " ", uid+"'0x0','0x8')", uid+low))
 	}
+	if d.percent(5) {
+		add(pick(d, parameters...), pick(d, "", "x", "0", "1", "true", "{now}"))
+	}
 	if d.percent(3) {
 		add("continue", pick(d, "junk", "{then}", "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJiIn0", "eyJydiI6MX0", ""))
 	}
@@ -301,6 +307,17 @@ func queryOf(d dice, r *resource) []string {
 	d.Shuffle(len(q), func(i, j int) { q[i], q[j] = q[j], q[i] })
 	return q
 }
+
+// parameters are all parameters of a LIST or WATCH, except those that decide how long it lasts.
+var parameters = func() (names []string) {
+	for field := range reflect.TypeFor[metav1.ListOptions]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name != "" && name != "watch" && name != "timeoutSeconds" {
+			names = append(names, name)
+		}
+	}
+	return names
+}()
 
 // versionOf draws a resourceVersion. Few lie in the future, because servers wait for such versions.
 func versionOf(d dice) string {

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/shard"
@@ -42,24 +41,45 @@ type Options struct {
 	IncludeObject   string          // which part of the object a Table's rows include
 }
 
-// strictGet and strictList are the parameters that Strict accepts for a GET, and for a LIST or
-// WATCH. Of timeout, Strict checks only that it is at least a second.
-var (
-	strictGet  = sets.New("resourceVersion", "timeout")
-	strictList = strictGet.Union(sets.New("watch", "resourceVersionMatch", "limit", "continue", "labelSelector", "fieldSelector",
-		"timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents", "shardSelector"))
-)
+// parameter describes a query parameter that Strict accepts.
+type parameter struct {
+	ofGet bool // of a GET too; if false, only of a LIST or WATCH
+	// strict reports whether kube-apiserver certainly reads a value as this package does, and whether
+	// matching each object against the value costs little. nil means all values that Parse accepts.
+	strict func(value string) bool
+}
 
-// isStrictQuery reports whether all parameters are known and occur once, and whether kube-apiserver
-// certainly reads their values as this package does. It also limits the sizes of selectors.
-func isStrictQuery(q url.Values, known sets.Set[string]) bool {
+// parameters are the query parameters that Strict accepts. Parse ignores timeout.
+var parameters = map[string]parameter{
+	"allowWatchBookmarks":  {},
+	"continue":             {},
+	"fieldSelector":        {strict: isStrictFieldSelector},
+	"labelSelector":        {strict: isStrictSelector},
+	"limit":                {},
+	"resourceVersion":      {ofGet: true, strict: isStrictVersion},
+	"resourceVersionMatch": {},
+	"sendInitialEvents":    {},
+	"shardSelector":        {strict: isStrictSelector},
+	"timeout":              {ofGet: true, strict: isStrictTimeout},
+	"timeoutSeconds":       {},
+	"watch":                {},
+}
+
+// isStrictQuery reports whether all parameters are known and occur once, with strict values.
+func isStrictQuery(q url.Values, get bool) bool {
 	for name, values := range q {
-		if !known.Has(name) || len(values) != 1 || strings.HasSuffix(name, "Selector") && len(values[0]) > MaxSelector {
+		p, known := parameters[name]
+		if !known || get && !p.ofGet || len(values) != 1 || p.strict != nil && !p.strict(values[0]) {
 			return false
 		}
 	}
-	return strings.Count(q.Get("fieldSelector"), ",") < MaxFieldRequirements && isStrictVersion(q.Get("resourceVersion")) &&
-		isStrictTimeout(q.Get("timeout"))
+	return true
+}
+
+func isStrictSelector(text string) bool { return len(text) <= MaxSelector }
+
+func isStrictFieldSelector(text string) bool {
+	return isStrictSelector(text) && strings.Count(text, ",") < MaxFieldRequirements
 }
 
 // isStrictVersion reports whether kube-apiserver accepts a resourceVersion. Zero must be written as

@@ -133,12 +133,8 @@ func parseStrict(r *http.Request) *Request {
 	if !ok || !p.isStrict(r.URL) {
 		return nil
 	}
-	known := strictList
-	if p.Name != "" {
-		known = strictGet
-	}
 	q, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil || !isStrictQuery(q, known) {
+	if err != nil || !isStrictQuery(q, p.Name != "") {
 		return nil
 	}
 	rq, err := parse(r, q)

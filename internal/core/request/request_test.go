@@ -5,9 +5,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/internal/testing/check"
 )
@@ -154,6 +157,17 @@ func TestVersions(t *testing.T) {
 		q, _ := url.ParseQuery(query)
 		if o, err := ParseOptions(q); err == nil {
 			t.Errorf("%s: %+v", query, o)
+		}
+	}
+}
+
+// TestParameters checks that Strict accepts each parameter of metav1.ListOptions. The test fails if a
+// new version of Kubernetes has another one.
+func TestParameters(t *testing.T) {
+	for field := range reflect.TypeFor[metav1.ListOptions]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if _, ok := parameters[name]; name != "" && !ok {
+			t.Errorf("%s is not in parameters", name)
 		}
 	}
 }

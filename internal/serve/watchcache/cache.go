@@ -239,7 +239,7 @@ func (c *Cache) begin(w http.ResponseWriter, r *http.Request, rd *request.Reques
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	rep, err := c.negotiate(rd.Accept, rd.IncludeObject)
+	rep, err := c.negotiate(rd.Accept, &rd.Options)
 	if err != nil {
 		return nil, err
 	}

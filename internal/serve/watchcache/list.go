@@ -322,7 +322,7 @@ func (c *Cache) get(w http.ResponseWriter, r *http.Request, rd *request.Request)
 		return apierrors.NewNotFound(c.resource.GroupVersionResource.GroupResource(), rd.Name)
 	}
 	c.counters.gets.Add(1)
-	rep, err := c.representationOfOne(rd.Accept, rd.IncludeObject)
+	rep, err := c.representationOfOne(rd.Accept, &rd.Options)
 	if err != nil {
 		return err
 	}
@@ -347,14 +347,14 @@ func (c *Cache) get(w http.ResponseWriter, r *http.Request, rd *request.Request)
 // Accepts returns an error if the cache cannot serve its objects in any representation that the
 // client accepts. A server checks this before a write.
 func (c *Cache) Accepts(r *http.Request) error {
-	_, err := c.negotiate(request.ParseAccept(r.Header), "")
+	_, err := c.negotiate(request.ParseAccept(r.Header), &request.Options{})
 	return err
 }
 
 // WriteObject answers a request with an object of the cache's resource, in the representation that
 // the client accepts. It returns an error only if it has written nothing.
 func (c *Cache) WriteObject(w http.ResponseWriter, r *http.Request, code int, raw []byte) error {
-	rep, err := c.representationOfOne(request.ParseAccept(r.Header), request.QueryOf(r.URL).Get("includeObject"))
+	rep, err := c.representationOfOne(request.ParseAccept(r.Header), &request.Options{IncludeObject: request.QueryOf(r.URL).Get("includeObject")})
 	if err != nil {
 		return err
 	}
@@ -367,8 +367,8 @@ func (c *Cache) WriteObject(w http.ResponseWriter, r *http.Request, code int, ra
 }
 
 // representationOfOne returns the representation of a single object that a request accepts.
-func (c *Cache) representationOfOne(a request.Accept, includeObject string) (representation, error) {
-	rep, err := c.negotiate(a, includeObject)
+func (c *Cache) representationOfOne(a request.Accept, o *request.Options) (representation, error) {
+	rep, err := c.negotiate(a, o)
 	if err == nil {
 		err = rep.checkForm(false)
 	}

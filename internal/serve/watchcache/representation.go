@@ -31,12 +31,12 @@ type representationKey struct {
 }
 
 // negotiate returns the representation that a request accepts, or an error with code 406.
-func (c *Cache) negotiate(a request.Accept, includeObject string) (representation, error) {
+func (c *Cache) negotiate(a request.Accept, o *request.Options) (representation, error) {
 	mt, ok := a.Negotiate(c.canServe)
 	if !ok {
 		return representation{}, errNotAcceptable()
 	}
-	key := representationKey{mt, metav1.IncludeObjectPolicy(includeObject)}
+	key := representationKey{mt, metav1.IncludeObjectPolicy(o.IncludeObject)}
 	return representation{representationKey: key, resource: c.resource, codec: c.codec, stored: c.encoding}, nil
 }
 
