@@ -39,7 +39,8 @@ type Listener struct {
 	sources map[string]int // number of connections by source address; no more entries than connections
 	victims []*Conn        // do closes them after it has released the lock
 
-	closed [closeReasons]atomic.Uint64 // connections that were closed to make room for others, or immediately
+	// closed counts the connections that were closed to make room for others, or immediately.
+	closed [closeReasons]atomic.Uint64
 }
 
 // closeReason is the reason why the Listener has closed a connection.
