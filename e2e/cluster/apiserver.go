@@ -15,20 +15,20 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// APIServer is one kube-apiserver of a cluster. Its methods are safe for concurrent use, except
-// that calls of Kill and Start must not overlap.
+// APIServer is one kube-apiserver of a cluster. Its methods are safe for concurrent use. One
+// exception: calls of Kill and Start must not overlap.
 type APIServer struct {
 	cluster *Cluster
-	name    string // name of its log and its certificates
+	name    string // of its log file and its certificate directory
 	port    int
-	caData  []byte // its self-signed certificate
+	caData  []byte // the server's self-signed certificate, in PEM
 
 	mu      sync.Mutex
 	process *process // nil after Kill, until Start
 }
 
-// AddAPIServer starts an additional API server on the cluster's etcd, and waits until it is ready.
-// It accepts the same credentials as the first, and has its own certificate.
+// AddAPIServer starts another API server on the cluster's etcd, and waits until it is ready. The
+// server accepts the same credentials as the first API server, and has its own certificate.
 func (c *Cluster) AddAPIServer(ctx context.Context) (*APIServer, error) {
 	c.mu.Lock()
 	s := &APIServer{cluster: c, name: "kube-apiserver"}
@@ -49,8 +49,8 @@ func (c *Cluster) AddAPIServer(ctx context.Context) (*APIServer, error) {
 	return s, nil
 }
 
-// APIServers returns the API servers in the order of their creation. Unless Options.EtcdOnly is
-// set, there is at least one.
+// APIServers returns the API servers in the order in which they were added. Unless Options.EtcdOnly
+// is set, there is at least one.
 func (c *Cluster) APIServers() []*APIServer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,8 +59,8 @@ func (c *Cluster) APIServers() []*APIServer {
 
 func (c *Cluster) first() *APIServer { return c.APIServers()[0] }
 
-// URL returns the address of the first API server. It stays the same when the API server is started
-// again.
+// URL returns the address of the first API server. The address does not change when the API server
+// is restarted.
 func (c *Cluster) URL() string { return c.first().URL() }
 
 // KillAPIServer kills the first API server, as [APIServer.Kill] does.
@@ -69,18 +69,18 @@ func (c *Cluster) KillAPIServer() { c.first().Kill() }
 // StartAPIServer starts the first API server again, as [APIServer.Start] does.
 func (c *Cluster) StartAPIServer(ctx context.Context) error { return c.first().Start(ctx) }
 
-// URL returns the server's address. It stays the same when the server is started again.
+// URL returns the server's address. It does not change when the server is restarted.
 func (s *APIServer) URL() string { return "https://" + s.Address() }
 
 // Address returns the host and the port that the server listens on.
 func (s *APIServer) Address() string { return net.JoinHostPort(loopback, strconv.Itoa(s.port)) }
 
-// Config returns the admin's configuration for this server, as [Cluster.Config] does for the first.
-// The caller may change it.
+// Config returns the admin's client configuration for this server. It has no client-side rate
+// limit. The caller may change it.
 func (s *APIServer) Config() *rest.Config { return s.config(s.cluster.credentials.tokens[adminName]) }
 
-// Kill kills the server like a crash, and returns when it has exited. Its connections break. If the
-// server is not running, Kill does nothing.
+// Kill kills the server with SIGKILL, as a crash would, and returns after it has exited. All its
+// connections break. If the server is not running, Kill is a no-op.
 func (s *APIServer) Kill() {
 	s.mu.Lock()
 	p := s.process
@@ -91,12 +91,12 @@ func (s *APIServer) Kill() {
 	}
 }
 
-// Pause stops the server without ending it: its connections stay open, and it sends nothing. On
-// Linux, Pause returns when the server has stopped, on other systems perhaps a moment earlier. If
-// the server was killed, Pause does nothing.
+// Pause stops the server with SIGSTOP: its connections stay open, and it sends nothing. On Linux,
+// the server has stopped when Pause returns. On other systems, it may run for a moment longer. If
+// the server was killed, Pause is a no-op.
 func (s *APIServer) Pause() { s.signal((*process).pause) }
 
-// Resume continues a paused server. If the server was killed, it does nothing.
+// Resume continues a paused server. If the server was killed, Resume is a no-op.
 func (s *APIServer) Resume() { s.signal((*process).resume) }
 
 func (s *APIServer) signal(send func(*process)) {
@@ -107,9 +107,9 @@ func (s *APIServer) signal(send func(*process)) {
 	}
 }
 
-// Start starts the server again after Kill, on the same port and with the same certificate and
-// tokens, and waits until it is ready. Its watch cache is filled again, so a WATCH from an older
-// resourceVersion receives 410.
+// Start starts the server after Kill, and waits until it is ready. The port, the certificate and
+// the tokens are unchanged. Start returns an error if the server is running. The new watch cache
+// has no earlier events, so the server answers 410 to a WATCH from an older resourceVersion.
 func (s *APIServer) Start(ctx context.Context) error {
 	if s.Running() {
 		return errors.New("cluster: the API server runs already")
@@ -120,8 +120,8 @@ func (s *APIServer) Start(ctx context.Context) error {
 	return nil
 }
 
-// Running reports whether the server was started and not killed since. A paused server counts as
-// running.
+// Running reports whether the server was started and has not been killed since then. A paused
+// server is running.
 func (s *APIServer) Running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *APIServer) start(ctx context.Context) error {
 		"--etcd-servers=" + c.etcdURL,
 		"--bind-address=" + loopback,
 		"--advertise-address=" + loopback,
-		"--endpoint-reconciler-type=none", // an Endpoints object must not contain a loopback address
+		"--endpoint-reconciler-type=none", // keeps a loopback address out of the Endpoints object
 		"--secure-port=" + strconv.Itoa(s.port),
 		"--cert-dir=" + certs,
 		"--token-auth-file=" + filepath.Join(c.dir, tokenFile),
@@ -162,7 +162,7 @@ func (s *APIServer) start(ctx context.Context) error {
 	if c.options.MemoryLimit != "" {
 		env = append(env, "GOMEMLIMIT="+c.options.MemoryLimit)
 	}
-	// The server signs its certificate itself at the start, so the client cannot verify it before.
+	// The server creates its certificate when it starts, so no client can verify it before.
 	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer insecure.CloseIdleConnections()
 	p, err := startServer(c.binaries.APIServer, args, env, filepath.Join(c.dir, s.name+".log"), func(p *process) error {

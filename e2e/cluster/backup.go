@@ -9,8 +9,8 @@ import (
 
 const backupDir = "etcd-backup"
 
-// Backup copies etcd's data, and replaces an earlier copy. It stops etcd meanwhile; API servers
-// survive that.
+// Backup copies etcd's data directory, and replaces an earlier copy. It stops etcd for the time of
+// the copy. The API servers stay running.
 func (c *Cluster) Backup(ctx context.Context) error {
 	if err := c.withoutEtcd(ctx, func() error { return replaceDir(c.path(backupDir), c.path(etcdDataDir)) }); err != nil {
 		return fmt.Errorf("cluster: copying etcd's data: %w", err)
@@ -18,9 +18,9 @@ func (c *Cluster) Backup(ctx context.Context) error {
 	return nil
 }
 
-// Restore restores the copy that Backup made. All later writes are lost, and their resourceVersions
-// are used again for other content. Restore kills the running API servers, and starts them again
-// after the restore.
+// Restore replaces etcd's data by the copy that Backup made. All writes after the backup are lost,
+// and later writes use their resourceVersions again. Restore kills the running API servers, and
+// starts them after the data is replaced.
 func (c *Cluster) Restore(ctx context.Context) error {
 	var running []*APIServer
 	for _, s := range c.APIServers() {
@@ -54,7 +54,7 @@ func (c *Cluster) withoutEtcd(ctx context.Context, f func() error) error {
 	return c.runEtcd(ctx)
 }
 
-// replaceDir replaces the directory to with a copy of from.
+// replaceDir deletes the directory to, and copies the directory from to its place.
 func replaceDir(to, from string) error {
 	if err := os.RemoveAll(to); err != nil {
 		return err

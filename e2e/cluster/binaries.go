@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// Binaries are the paths of the servers' programs. controller-runtime's envtest accepts them in
-// TEST_ASSET_KUBE_APISERVER and TEST_ASSET_ETCD.
+// Binaries are the paths of the server programs. controller-runtime's envtest reads these paths
+// from TEST_ASSET_KUBE_APISERVER and TEST_ASSET_ETCD.
 type Binaries struct {
 	APIServer string
 	Etcd      string
 }
 
-// Clients are the paths of the client programs of the same version of Kubernetes.
+// Clients are the paths of the client programs. They have the same version as the servers.
 type Clients struct {
 	ControllerManager string
 	Scheduler         string
@@ -34,13 +34,14 @@ const (
 	e2eModule     = "github.com/weirproject/weir/e2e"
 	apiserverName = "kube-apiserver"
 	etcdName      = "etcd"
-	clientsName   = "kube-clients" // one program with all of Clients
+	clientsName   = "kube-clients" // one program that contains all Clients
 )
 
-// Build returns the servers' programs. It builds them if they are not in the user's cache directory
-// yet, which takes some minutes and happens once for each state of the module e2e/kube. If several
-// processes call Build at the same time, only one builds. Build must run inside this repository,
-// because it finds the sources with the go command.
+// Build returns the paths of the server programs. It builds programs that the user's cache
+// directory does not contain. This takes some minutes, once for each state of the module e2e/kube.
+// If several processes call Build at the same time, one builds and the others wait. Build must run
+// inside this repository, because it finds the sources with the go command. logf receives progress
+// messages.
 func Build(ctx context.Context, logf func(format string, args ...any)) (Binaries, error) {
 	dir, err := build(ctx, logf, etcdName, apiserverName)
 	if err != nil {
@@ -49,8 +50,8 @@ func Build(ctx context.Context, logf func(format string, args ...any)) (Binaries
 	return Binaries{APIServer: filepath.Join(dir, apiserverName), Etcd: filepath.Join(dir, etcdName)}, nil
 }
 
-// BuildClients returns the client programs as Build does the servers'. It builds the servers too,
-// because both have most packages in common.
+// BuildClients returns the paths of the client programs, and builds missing programs as Build does.
+// It also builds the servers, because servers and clients have most packages in common.
 func BuildClients(ctx context.Context, logf func(format string, args ...any)) (Clients, error) {
 	dir, err := build(ctx, logf, etcdName, apiserverName, clientsName)
 	if err != nil {
@@ -68,7 +69,7 @@ func BuildClients(ctx context.Context, logf func(format string, args ...any)) (C
 	return c, nil
 }
 
-// build builds those of the named programs that are missing, and returns the directory with all of
+// build builds the named programs that are missing. It returns the directory that contains all of
 // them.
 func build(ctx context.Context, logf func(string, ...any), names ...string) (dir string, err error) {
 	source, err := sourceDir(ctx)
@@ -118,9 +119,9 @@ func missing(dir string, names []string) (out []string) {
 	return out
 }
 
-// buildFlags returns the flags with which the programs are built. These flags, and the versions
-// that e2e/kube requires, equal those of the other modules' tests, so that common packages are
-// compiled only once.
+// buildFlags returns the go command's flags to build the programs. These flags, and the versions
+// that e2e/kube requires, are the same as those of the tests of other modules. Common packages are
+// then compiled only once.
 func buildFlags(ctx context.Context, source string) ([]string, error) {
 	version, err := GoCommand(ctx, source, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	if err != nil {
@@ -133,8 +134,7 @@ func buildFlags(ctx context.Context, source string) ([]string, error) {
 	return []string{"-buildvcs=false", "-ldflags", "-s -w " + ldflags}, nil
 }
 
-// compile builds all the programs with one command, so that the go command can link one while it
-// compiles another.
+// compile builds all names with one go command, which can link a program while it compiles another.
 func compile(ctx context.Context, source, dir string, names, flags []string, logf func(string, ...any)) error {
 	all := strings.Join(names, ", ")
 	logf("building %s from their Go modules; the first time takes some minutes", all)
@@ -156,8 +156,8 @@ func compile(ctx context.Context, source, dir string, names, flags []string, log
 	return nil
 }
 
-// versionFlags returns the linker flags that set the version of Kubernetes in a program. Without
-// these flags, clients see v0.0.0.
+// versionFlags returns the linker flags that set the Kubernetes version of a program. Without these
+// flags, clients see v0.0.0. It returns an error if version does not have three parts.
 func versionFlags(version string) (string, error) {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(parts) != 3 {
@@ -167,7 +167,7 @@ func versionFlags(version string) (string, error) {
 	return strings.Join([]string{x + "gitVersion=" + version, x + "gitMajor=" + parts[0], x + "gitMinor=" + parts[1]}, " "), nil
 }
 
-// sourceDir returns the directory of the module e2e/kube, from which the programs are built.
+// sourceDir returns the directory of the module e2e/kube, which contains the programs' sources.
 func sourceDir(ctx context.Context) (string, error) {
 	dir, err := GoCommand(ctx, "", "list", "-m", "-f", "{{.Dir}}", e2eModule)
 	if err != nil {
@@ -179,9 +179,9 @@ func sourceDir(ctx context.Context) (string, error) {
 	return filepath.Join(dir, "kube"), nil
 }
 
-// hashSources returns a directory name for the programs. It depends on the module's sources in dir,
-// the flags, the operating system and the architecture, so that programs that were built in another
-// way are not used.
+// hashSources returns a directory name for the programs. The name is a hash of the sources in dir,
+// the flags, the operating system and the architecture. Programs that were built from other sources
+// or flags are in another directory.
 func hashSources(dir string, flags []string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s %q\n", runtime.GOOS, runtime.GOARCH, flags)
@@ -210,10 +210,11 @@ func hashSources(dir string, flags []string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// GoCommand runs the go command for the module in dir, outside of any workspace. If dir is empty,
-// it runs in this process's directory. It returns the standard output; an error contains the
-// standard error. The end of ctx ends the command. GoCommand does not change the setting of cgo:
-// without cgo, all packages that need net would be compiled a second time.
+// GoCommand runs the go command in dir, outside of any workspace. If dir is empty, it runs the go
+// command in this process's directory, with its workspace. It returns the standard output. An error
+// contains the standard error output. When ctx ends, GoCommand interrupts the command. It does not
+// change the cgo setting, because all packages that import net would then be compiled a second
+// time.
 func GoCommand(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

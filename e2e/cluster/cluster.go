@@ -1,7 +1,8 @@
-// Package cluster runs a real kube-apiserver on a real etcd, on loopback and in a temporary
-// directory, for end-to-end tests and measurements. It builds both programs from their Go modules
-// the first time (see Build), and needs nothing else. It runs on Unix. BuildClients and
-// StartProgram do the same for kube-controller-manager, kube-scheduler and kubectl.
+// Package cluster runs a real kube-apiserver and a real etcd, for end-to-end tests and
+// measurements. They listen on loopback, and store their files in a temporary directory. The
+// package builds both programs from their Go modules (see Build), and requires only the go command.
+// It runs on Unix. BuildClients and StartProgram build and run kube-controller-manager,
+// kube-scheduler and kubectl.
 package cluster
 
 import (
@@ -37,38 +38,41 @@ type User struct {
 // safe for concurrent use.
 type Pods interface {
 	Len() int
-	Pod(i int) *corev1.Pod // 0 ≤ i < Len; the caller owns the result
-	Namespaces() []string  // all namespaces of the pods
+	Pod(i int) *corev1.Pod // 0 ≤ i < Len; the caller owns the pod
+	Namespaces() []string  // the namespaces of all pods
 }
 
-// Options configure a cluster. The zero value is a good default.
+// Options configure a cluster. The zero value runs one API server, which allows every request,
+// without pods.
 type Options struct {
-	// Authorization is the authorization mode, AlwaysAllow if it is empty.
+	// Authorization is the authorization mode. The default is AlwaysAllow.
 	Authorization Authorization
-	// Users are the users who can authenticate, in addition to the admin. ConfigFor returns the
-	// configuration of one of them.
+	// Users are users that can authenticate, in addition to the admin. ConfigFor returns the client
+	// configuration of a user.
 	Users []User
-	// APIServerArgs and EtcdArgs are additional flags for the two servers. They come last, so they
-	// override the default flags.
+	// APIServerArgs and EtcdArgs are additional command line flags of the two servers. They follow the
+	// default flags, and override them.
 	APIServerArgs []string
 	EtcdArgs      []string
-	// MemoryLimit is the GOMEMLIMIT of kube-apiserver, such as "3GiB".
+	// MemoryLimit is the environment variable GOMEMLIMIT of kube-apiserver, such as "3GiB". If it is
+	// empty, kube-apiserver gets this process's GOMEMLIMIT.
 	MemoryLimit string
-	// EtcdOnly omits the API server. Methods that need one, such as Config, then panic.
+	// EtcdOnly starts only etcd. Methods that need the first API server, such as Config, then panic.
 	EtcdOnly bool
-	// Pods, if set, are written to etcd before the API server starts, which is faster than LoadPods
-	// afterwards.
+	// Pods are written to etcd before the API server starts. This is faster than a later call of
+	// LoadPods. If Pods is nil, there are none.
 	Pods Pods
 	// Kinds are objects of other kinds, which are also written to etcd before the API server starts.
-	// They are ignored without Pods. Their namespaces must be namespaces of Pods or of the system.
+	// They are ignored if Pods is nil. A namespaced object must be in a namespace of Pods or of the
+	// system.
 	Kinds []populations.Kind
-	// Logf, if set, receives progress messages.
+	// Logf receives progress messages. If it is nil, they are dropped.
 	Logf func(format string, args ...any)
 }
 
-// Cluster is a running etcd with a kube-apiserver in front of it. Its methods are safe for
-// concurrent use, except that calls of KillAPIServer, StartAPIServer, Expire, Backup, Restore and
-// Stop must not overlap each other.
+// Cluster is a running etcd and its API servers. Its methods are safe for concurrent use. One
+// exception: calls of KillAPIServer, StartAPIServer, Expire, Backup, Restore and Stop must not
+// overlap.
 type Cluster struct {
 	options     Options
 	binaries    Binaries
@@ -84,20 +88,21 @@ type Cluster struct {
 	keepLogs bool
 	stopped  bool
 
-	died     chan struct{} // closed when a server exits without Kill
+	died     chan struct{} // closed when a server exits without being killed, and by Stop
 	diedErr  error
 	diedOnce sync.Once
 }
 
-// startTimeout bounds how long each server may take to be ready.
+// startTimeout bounds the time until a server is ready.
 const startTimeout = 3 * time.Minute
 
 // Start builds the servers if necessary, starts them, and waits until the API server is ready. The
-// caller must call Stop. The servers die with this process, however it ends (on Linux; on other
-// systems they survive a SIGKILL of this process). ctx bounds only Start itself.
+// caller must call Stop. ctx bounds only Start itself. On Linux, the servers die with this process.
+// On other systems, they survive a SIGKILL of this process.
 //
-// If Start fails, the error ends with the last lines of the failing server's log, and names the
-// directory of the logs.
+// If a server does not become ready, the error contains the last lines of that server's log. It
+// also names the directory of the logs, which Start keeps. If ctx has ended, the error contains
+// neither.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Authorization == "" {
 		options.Authorization = AlwaysAllow
@@ -151,8 +156,8 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	return c.waitForCache(ctx, c.options.Pods, newest)
 }
 
-// Wait waits until ctx ends, until a server has died without being killed on purpose, or until
-// Stop. It returns nil if ctx ended.
+// Wait waits until ctx ends, a server exits without being killed, or Stop is called. It returns nil
+// if ctx ended, and otherwise an error.
 func (c *Cluster) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -162,7 +167,7 @@ func (c *Cluster) Wait(ctx context.Context) error {
 	}
 }
 
-// KeepLogs makes Stop keep the logs of the servers, and returns their directory.
+// KeepLogs makes Stop keep the servers' logs. It returns their directory.
 func (c *Cluster) KeepLogs() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,8 +175,8 @@ func (c *Cluster) KeepLogs() string {
 	return c.dir
 }
 
-// Stop kills the servers immediately and removes all files that they wrote, except the logs if
-// KeepLogs was called. Later calls do nothing.
+// Stop kills the servers and removes their files. It keeps the logs if KeepLogs was called. Later
+// calls are no-ops.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	if c.stopped {
@@ -207,7 +212,7 @@ func (c *Cluster) Stop() error {
 	return nil
 }
 
-// watchOver makes Wait fail when p exits without having been killed on purpose.
+// watchOver makes Wait return an error when p exits without being killed.
 func (c *Cluster) watchOver(p *process) {
 	go func() {
 		<-p.exited

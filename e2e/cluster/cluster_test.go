@@ -43,7 +43,7 @@ func TestLoadAndList(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// The server treats the pods like pods that it created: it can change one.
+	// The server can also change a pod that was written directly into etcd.
 	pod, err := client.CoreV1().Pods(pods.Pod(7).Namespace).Get(t.Context(), pods.Pod(7).Name, metav1.GetOptions{})
 	check.NoError(t, err)
 	pod.Labels["changed"] = "yes"

@@ -8,14 +8,14 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Config returns the configuration of the admin, who is a member of system:masters. It has no
-// client-side rate limit. The caller may change it.
+// Config returns the admin's client configuration for the first API server. The admin is a member
+// of system:masters. The configuration has no client-side rate limit. The caller may change it.
 func (c *Cluster) Config() *rest.Config {
 	return c.first().Config()
 }
 
-// ConfigFor returns the configuration of one of Options.Users, or an error if there is no such
-// user. It has no client-side rate limit. The caller may change it.
+// ConfigFor returns the client configuration of one of Options.Users. It returns an error for
+// another name. The configuration has no client-side rate limit. The caller may change it.
 func (c *Cluster) ConfigFor(user string) (*rest.Config, error) {
 	token, ok := c.credentials.tokens[user]
 	if !ok {
@@ -33,7 +33,7 @@ func (s *APIServer) config(token string) *rest.Config {
 	}
 }
 
-// WriteKubeconfig writes the admin's configuration to path as a kubeconfig. It overwrites an
+// WriteKubeconfig writes the admin's client configuration to path as a kubeconfig. It overwrites an
 // existing file.
 func (c *Cluster) WriteKubeconfig(path string) error {
 	const name = "weir-e2e"

@@ -26,8 +26,9 @@ type credentials struct {
 	tokens map[string]string // by the user's name
 }
 
-// newCredentials generates tokens for the admin and for users, and the key that signs service
-// account tokens. It writes them into dir for the API server.
+// newCredentials generates a token for the admin and each user, and a key to sign service account
+// tokens. It writes tokens and key into dir, from which the API server reads them. It returns an
+// error if a user's name is empty or occurs twice.
 func newCredentials(dir string, users []User) (*credentials, error) {
 	c := &credentials{tokens: map[string]string{}}
 	path := filepath.Join(dir, tokenFile)

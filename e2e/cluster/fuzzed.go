@@ -15,14 +15,14 @@ import (
 
 const objectsName = "kube-objects"
 
-// FuzzedKind describes the objects of one kind that PutFuzzed creates.
+// FuzzedKind describes the objects of one kind that PutFuzzed writes.
 type FuzzedKind struct {
 	Resource schema.GroupResource
 	Kind     string
-	// Versions are the versions of the kind's group in which the objects must be readable. The objects
-	// are stored in the first one.
+	// Versions are versions of the kind's group. Each object can be converted to all of them, and is
+	// stored in the first.
 	Versions  []string
-	Namespace string // empty: the objects are cluster-scoped
+	Namespace string // empty if the objects are cluster-scoped
 	Names     []string
 }
 
@@ -34,10 +34,10 @@ func (k *FuzzedKind) key(name string) string {
 	return storageKey(k.Resource) + name
 }
 
-// PutFuzzed writes objects with random values into etcd, one after the other, and returns the
-// revision of the last write. Objects with the same key are overwritten. The values come from the
-// fuzzers with which Kubernetes tests its own conversions: kube-apiserver can read them, but would
-// not accept them from a client. The same seed gives the same values.
+// PutFuzzed writes objects with random values into etcd, one after the other. It overwrites
+// existing objects. It returns the revision of the last write. The values come from the fuzzers
+// that Kubernetes uses to test its conversions. kube-apiserver can read these objects, but would
+// reject them from a client. The values depend only on seed and kinds.
 func (c *Cluster) PutFuzzed(ctx context.Context, seed int64, kinds []FuzzedKind) (newest int64, err error) {
 	lines, err := c.fuzzed(ctx, seed, kinds)
 	if err != nil {
@@ -54,8 +54,8 @@ func (c *Cluster) PutFuzzed(ctx context.Context, seed int64, kinds []FuzzedKind)
 	return newest, nil
 }
 
-// DeleteFuzzed deletes objects from etcd, one after the other, and returns the revision of the last
-// write.
+// DeleteFuzzed deletes objects from etcd, one after the other. It ignores objects that do not
+// exist. It returns etcd's revision after the last deletion.
 func (c *Cluster) DeleteFuzzed(ctx context.Context, kinds []FuzzedKind) (newest int64, err error) {
 	for i := range kinds {
 		for _, name := range kinds[i].Names {
@@ -69,14 +69,14 @@ func (c *Cluster) DeleteFuzzed(ctx context.Context, kinds []FuzzedKind) (newest 
 	return newest, nil
 }
 
-// fuzzedObject is a line of output of kube-objects: an encoded object, and its indexes in the
-// request.
+// fuzzedObject is a line of the output of kube-objects: an encoded object, the index of its kind,
+// and the index of its name in that kind.
 type fuzzedObject struct {
 	Kind, Name int
 	Value      []byte
 }
 
-// fuzzed runs kube-objects and returns its output.
+// fuzzed runs kube-objects, and returns one line for each requested object.
 func (c *Cluster) fuzzed(ctx context.Context, seed int64, kinds []FuzzedKind) (lines []fuzzedObject, err error) {
 	dir, err := build(ctx, c.options.Logf, etcdName, apiserverName, objectsName)
 	if err != nil {

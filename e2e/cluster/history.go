@@ -7,8 +7,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Revision returns etcd's current revision, which is the highest resourceVersion that any object
-// can have now.
+// Revision returns etcd's current revision. No object has a higher resourceVersion now.
 func (c *Cluster) Revision(ctx context.Context) (int64, error) {
 	resp, err := c.etcdClient.Get(ctx, "/", clientv3.WithLimit(1), clientv3.WithKeysOnly())
 	if err != nil {
@@ -17,13 +16,13 @@ func (c *Cluster) Revision(ctx context.Context) (int64, error) {
 	return resp.Header.Revision, nil
 }
 
-// Compact makes etcd drop all history before its current revision, and returns that revision. If
-// etcd itself answers a WATCH that needs an earlier event, the WATCH gets 410. A WATCH from the
-// revision just before the returned one does not.
+// Compact compacts etcd at its current revision, and returns that revision. Events before that
+// revision are lost: a WATCH that etcd itself must answer gets 410 if it needs one of them. A WATCH
+// from the revision just before the returned one does not need any.
 //
-// The API server's watch cache is unaffected. It stores all events since it was filled, up to 100.
-// Beyond that, it stores the newest 100, and more (up to 102,400) while they are younger than 75 s.
-// Expire drops these events too.
+// Compact does not change the API server's watch cache. The cache stores the newest 100 events that
+// it has received. It stores more events (up to 102,400) while they are younger than 75 s. Expire
+// drops these events too.
 func (c *Cluster) Compact(ctx context.Context) (int64, error) {
 	revision, err := c.Revision(ctx)
 	if err != nil {
@@ -35,14 +34,14 @@ func (c *Cluster) Compact(ctx context.Context) (int64, error) {
 	return revision, nil
 }
 
-// Expire makes a WATCH from any earlier resourceVersion receive 410. It kills the API server,
-// compacts etcd, and starts the API server again, whose watch cache is then filled again and
-// contains no older event. The API server must be dead before the compaction, because it could send
-// the newest resourceVersion in a bookmark. Every connection breaks.
+// Expire makes the API server answer 410 to a WATCH from any earlier resourceVersion. It kills the
+// API server, compacts etcd, and starts the API server. The new watch cache contains no earlier
+// event. All connections of the API server break. Expire kills the API server before the
+// compaction, because a running server could send the newest resourceVersion in a bookmark.
 func (c *Cluster) Expire(ctx context.Context) error {
 	c.KillAPIServer()
-	// Write two revisions, so that the compaction also drops the first event after the newest
-	// resourceVersion.
+	// The WATCH from the newest resourceVersion needs the next event. Two writes put that event before
+	// the compacted revision.
 	for range 2 {
 		if _, err := c.etcdClient.Put(ctx, "/weir-e2e/expired", ""); err != nil {
 			return fmt.Errorf("cluster: writing to etcd: %w", err)
@@ -54,7 +53,7 @@ func (c *Cluster) Expire(ctx context.Context) error {
 	return c.StartAPIServer(ctx)
 }
 
-// Advance writes to etcd until its revision is at least the given one.
+// Advance writes to etcd until etcd's revision is at least the given one.
 func (c *Cluster) Advance(ctx context.Context, revision int64) error {
 	for now := int64(0); now < revision; {
 		resp, err := c.etcdClient.Put(ctx, "/weir-e2e/advanced", "")

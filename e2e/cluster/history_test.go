@@ -14,8 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// watchFrom returns the error with which a WATCH of pods from resourceVersion starts. It returns
-// nil if the WATCH starts with anything else, or if no error arrives within the time of a refusal.
+// watchFrom sends a WATCH of pods from resourceVersion. It returns the error of the request, or of
+// an ERROR event that arrives first. If another event arrives first, or none within two seconds, it
+// returns nil.
 func watchFrom(ctx context.Context, t *testing.T, client kubernetes.Interface, resourceVersion string) error {
 	t.Helper()
 	w, err := client.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{ResourceVersion: resourceVersion, TimeoutSeconds: new(int64(2))})

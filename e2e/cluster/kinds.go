@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/populations"
 )
 
-// storedAt contains the names that etcd's keys use for resources, where they differ from the
-// resources' names.
+// storedAt maps resources to the names in the keys of etcd. It contains only resources whose name
+// in etcd differs.
 var storedAt = map[schema.GroupResource]string{
 	{Resource: "nodes"}:                                                    "minions",
 	{Resource: "services"}:                                                 "services/specs",
@@ -23,7 +23,7 @@ var storedAt = map[schema.GroupResource]string{
 	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}: "apiextensions.k8s.io/customresourcedefinitions",
 }
 
-// storageKey returns the prefix of the keys in etcd of a resource's objects.
+// storageKey returns the prefix of the etcd keys of a resource's objects.
 func storageKey(gr schema.GroupResource) string {
 	place, ok := storedAt[gr]
 	if !ok {
@@ -32,8 +32,8 @@ func storageKey(gr schema.GroupResource) string {
 	return "/registry/" + place + "/"
 }
 
-// putKinds writes all objects of several kinds into etcd. The API server must not run: at its start
-// it creates objects of some kinds itself if they do not exist.
+// putKinds writes all objects of several kinds into etcd. The API server must not run, because it
+// creates missing objects of some kinds when it starts.
 func (c *Cluster) putKinds(ctx context.Context, kinds []populations.Kind) error {
 	start, n := time.Now(), 0
 	for k := range kinds {
@@ -67,7 +67,8 @@ func (c *Cluster) putObject(ctx context.Context, kind *populations.Kind, o popul
 	return resp.Header.Revision, nil
 }
 
-// stored encodes an object as kube-apiserver writes it into etcd.
+// stored encodes an object as kube-apiserver stores it in etcd: JSON for a custom resource, and
+// otherwise protobuf.
 func stored(kind *populations.Kind, o populations.Object) (string, error) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		raw, err := json.Marshal(u.Object)

@@ -12,8 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/populations"
 )
 
-// TestKinds checks that a kube-apiserver serves the objects of every kind that were written into
-// etcd.
+// TestKinds checks that kube-apiserver serves the objects of all kinds that were written into etcd.
 func TestKinds(t *testing.T) {
 	p, err := populations.New(podsim.Mixed, 40, 1)
 	check.NoError(t, err)

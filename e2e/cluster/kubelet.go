@@ -14,16 +14,18 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// kubelet simulates the kubelets of some pods. A pod that restarts its containers runs immediately,
-// any other pod succeeds immediately, and a pod with a deletion timestamp is removed immediately.
+// kubelet simulates the kubelets of some pods. A pending pod becomes Running immediately if its
+// restart policy is Always, and otherwise Succeeded. A pod with a deletion timestamp is deleted
+// immediately.
 type kubelet struct {
 	t      *testing.T
 	ctx    context.Context
 	client kubernetes.Interface
 }
 
-// StartKubelet starts a simulated kubelet for the pods that the options select, such as those of a
-// namespace or of a node. It runs until the test ends.
+// StartKubelet starts a simulated kubelet for the pods that the informer options select, such as
+// the pods of a namespace. The kubelet runs until the test ends. It reports failed writes as errors
+// of the test.
 func StartKubelet(t *testing.T, ctx context.Context, client kubernetes.Interface, pods ...informers.SharedInformerOption) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -43,7 +45,7 @@ func StartKubelet(t *testing.T, ctx context.Context, client kubernetes.Interface
 	})
 }
 
-// sync brings a pod to the state that its spec requires.
+// sync writes the status of a pending pod, or deletes a pod that has a deletion timestamp.
 func (k *kubelet) sync(pod *corev1.Pod) {
 	pods := k.client.CoreV1().Pods(pod.Namespace)
 	var err error
@@ -61,7 +63,6 @@ func (k *kubelet) sync(pod *corev1.Pod) {
 	}
 }
 
-// statusOf returns the status that the kubelet sets for a pod.
 func statusOf(pod *corev1.Pod) corev1.PodStatus {
 	if pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
 		return corev1.PodStatus{Phase: corev1.PodSucceeded}

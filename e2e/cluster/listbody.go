@@ -11,9 +11,8 @@ var (
 	token   = regexp.MustCompile(`("continue": ?)"[^"]+"`)
 )
 
-// ComparableList returns the JSON of a list with fixed texts in place of its resourceVersion and
-// its continue token, which differ between servers. It does not change an empty token, or JSON that
-// is not a list.
+// ComparableList makes the JSON of a list comparable between servers. It replaces the list's
+// resourceVersion and a non-empty continue token by fixed texts. It returns other JSON unchanged.
 func ComparableList(body []byte) []byte {
 	var list struct{ Metadata, Items json.RawMessage }
 	if json.Unmarshal(body, &list) != nil || list.Items == nil {

@@ -18,16 +18,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// loaders is the number of concurrent writes to etcd.
+// loaders is the number of goroutines that write to etcd at the same time.
 const loaders = 64
 
-// cacheTimeout bounds how long the API server's watch cache may take to receive the loaded objects.
+// cacheTimeout bounds the time until the API server's watch cache contains the loaded objects.
 const cacheTimeout = 3 * time.Minute
 
-// LoadPods writes the pods, and the namespaces that they need, directly into etcd. It writes each
-// object separately, so that each has its own resourceVersion. Pods with the same key are
-// overwritten. If the API server runs, LoadPods returns only when its watch cache contains all of
-// the pods.
+// LoadPods writes the pods and their namespaces directly into etcd. Each object has its own
+// resourceVersion, because each is a separate write. Existing pods are overwritten. If the API
+// server runs, LoadPods waits until the server's watch cache contains all the pods.
 func (c *Cluster) LoadPods(ctx context.Context, pods Pods) error {
 	newest, err := c.putObjects(ctx, pods)
 	if err == nil && c.first().Running() {
@@ -39,7 +38,7 @@ func (c *Cluster) LoadPods(ctx context.Context, pods Pods) error {
 	return nil
 }
 
-// putObjects writes the pods and their namespaces into etcd and returns the revision of the last
+// putObjects writes the pods and their namespaces into etcd. It returns the revision of the last
 // write.
 func (c *Cluster) putObjects(ctx context.Context, pods Pods) (int64, error) {
 	start := time.Now()
@@ -54,7 +53,8 @@ func (c *Cluster) putObjects(ctx context.Context, pods Pods) (int64, error) {
 	return newest, nil
 }
 
-// putAll writes n objects, several at the same time, and returns the revision of the last write.
+// putAll calls put for each i below n, from several goroutines at the same time. It returns the
+// highest revision, and the first error, after which it stops.
 func putAll(ctx context.Context, n int, put func(ctx context.Context, i int) (int64, error)) (int64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -118,7 +118,7 @@ func (c *Cluster) putNamespaces(ctx context.Context, names []string) error {
 	return nil
 }
 
-// storageEncoding returns an object of a Go type as kube-apiserver writes it into etcd.
+// storageEncoding returns the protobuf encoding in which kube-apiserver stores a built-in object.
 func storageEncoding(apiVersion, kind string, obj interface{ Marshal() ([]byte, error) }) (string, error) {
 	raw, err := obj.Marshal()
 	if err != nil {
@@ -131,9 +131,9 @@ func storageEncoding(apiVersion, kind string, obj interface{ Marshal() ([]byte, 
 	return "k8s\x00" + string(raw), nil
 }
 
-// waitForCache waits until the API server's watch cache has reached revision. It sends GETs of a
-// pod with that resourceVersion: the cache answers them, with an error until it has reached the
-// revision.
+// waitForCache waits until the API server's watch cache has reached revision. It sends a GET of a
+// pod with this resourceVersion until it succeeds. The watch cache answers an error before it has
+// reached the revision.
 func (c *Cluster) waitForCache(ctx context.Context, pods Pods, revision int64) error {
 	if pods.Len() == 0 {
 		return nil

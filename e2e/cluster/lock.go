@@ -11,8 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// lockFile locks the file at path against other processes, and creates it if necessary. The kernel
-// unlocks it when this process dies. waiting is called once if another process has the lock.
+// lockFile takes an exclusive lock of the file at path, which it creates if necessary. If another
+// process has the lock, lockFile calls waiting once, and waits until the lock is free or ctx ends.
+// The kernel releases the lock when this process ends.
 func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -13,9 +13,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Main runs the tests of a package that share a cluster, and returns the exit code for its
-// TestMain. start starts the cluster within limit. If start fails after the cluster runs, it must
-// return the cluster and the error. Main keeps the servers' logs if a test fails.
+// Main runs the tests of a package that share a cluster. It returns the exit code for TestMain.
+// start must start the cluster before its context ends, after limit. If start fails after the
+// cluster was started, it must return both the cluster and the error. Main stops the cluster after
+// the tests. It keeps the servers' logs if a test or start fails.
 func Main(m *testing.M, limit time.Duration, start func(ctx context.Context) (*Cluster, error)) int {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	c, err := start(ctx)
@@ -39,13 +40,13 @@ func Main(m *testing.M, limit time.Duration, start func(ctx context.Context) (*C
 	return code
 }
 
-// LogToStderr prints a line on standard error. It serves as Options.Logf in a TestMain, which has
-// no test log.
+// LogToStderr prints a line to standard error. A TestMain uses it as Options.Logf, because a
+// TestMain has no test log.
 func LogToStderr(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// Leaks returns the options with which a test checks for leaked goroutines. They ignore goroutines
-// that run now, and those of an API server that the test restarts, since it serves the next test
-// too.
+// Leaks returns options for the check for leaked goroutines at the end of a test. They ignore two
+// groups of goroutines: those that run now, and those of an API server that the test restarts. The
+// restarted server also serves the next test.
 func Leaks() []goleak.Option {
 	return []goleak.Option{
 		goleak.IgnoreCurrent(),
@@ -54,23 +55,24 @@ func Leaks() []goleak.Option {
 	}
 }
 
-// HTTPClient returns a client for cfg. When the test ends, it closes the idle connections of this
-// client and of all clients with an equal configuration.
+// HTTPClient returns a client for cfg. When the test ends, the idle connections of the client are
+// closed. Clients with an equal configuration share these connections.
 func HTTPClient(t *testing.T, cfg *rest.Config) *http.Client {
 	t.Helper()
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Also finds wrapped transports.
+	// This function unwraps wrapped transports.
 	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) })
 	return client
 }
 
-// Begin returns the context of a test, which ends after limit. When the test has ended, Begin
-// closes the idle connections that the clients of the cluster's configuration share, and checks
-// that the test has left no goroutine except ignored ones. A connection becomes idle only a moment
-// after its last request was cancelled or its last response was read, so the check is repeated.
+// Begin returns the context of a test, which ends after limit or when the test ends. At the end of
+// the test, Begin closes the idle connections that clients with the cluster's configuration share.
+// It then checks that the test has left no goroutine except those that Leaks and ignored exclude.
+// It repeats the check, because a connection becomes idle only a moment after its last request has
+// ended.
 func (c *Cluster) Begin(t *testing.T, limit time.Duration, ignored ...goleak.Option) context.Context {
 	t.Helper()
 	leaks := append(Leaks(), ignored...)

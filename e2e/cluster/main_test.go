@@ -15,14 +15,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// shared is the cluster that most tests use. Its authorization mode is RBAC; the admin may do
-// everything.
+// shared is the cluster that most tests use. Its authorization mode is RBAC.
 var shared *Cluster
 
-const stranger = "stranger" // a user without any rights
+const stranger = "stranger" // a user without any permissions
 
 // childVariable is an environment variable. If it is set, the test program starts a cluster and
-// waits to be killed.
+// runs until it is killed. TestServersDieWithParent uses this.
 const childVariable = "WEIR_CLUSTER_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -39,13 +38,13 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// child describes the cluster of a child process, which prints it.
+// child describes the cluster that a child process has started. The child prints it as JSON.
 type child struct {
 	Dir  string
 	PIDs []int
 }
 
-// startAndHang is the main function of a child process.
+// startAndHang is the main function of the child process.
 func startAndHang() {
 	c, err := Start(context.Background(), Options{})
 	if err != nil {
@@ -58,7 +57,6 @@ func startAndHang() {
 	select {}
 }
 
-// admin returns a client with the credentials of c's admin.
 func admin(t *testing.T, c *Cluster) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(c.Config())
@@ -66,7 +64,8 @@ func admin(t *testing.T, c *Cluster) kubernetes.Interface {
 	return client
 }
 
-// start starts a cluster for one test only.
+// start starts a cluster for one test. When the test ends, it stops the cluster, and checks that
+// the cluster's files are removed unless the logs are kept.
 func start(t *testing.T, options Options) *Cluster {
 	t.Helper()
 	c, err := Start(t.Context(), options)

@@ -8,21 +8,22 @@ import (
 	"strconv"
 )
 
-// The ports are below those that the kernel assigns to outgoing connections, so that a port stays
-// free while its server restarts.
+// The ports are below the range from which the kernel assigns ports to outgoing connections. A port
+// therefore stays free while its server restarts.
 const (
 	firstPort = 20_000
 	lastPort  = 31_999
 )
 
-// portAttempts is how often a server is started, each time on another port, if another process has
-// taken the port.
+// portAttempts bounds how many ports are tried for a server. Each time, another process may listen
+// on the port that was free before.
 const portAttempts = 5
 
 // errPortTaken is returned if another process listens on the port of a server.
 var errPortTaken = errors.New("the port is taken")
 
-// onFreePort calls start, which chooses a port. It calls start again if the error is errPortTaken.
+// onFreePort calls start, which chooses a port and starts a server. It calls start again while the
+// error is errPortTaken, up to portAttempts times.
 func onFreePort(start func() error) (err error) {
 	for range portAttempts {
 		if err = start(); !errors.Is(err, errPortTaken) {
@@ -50,8 +51,8 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("finding a free port: %w", last)
 }
 
-// FreeAddress returns an address on loopback that no process listens on. It stays free while a
-// server there restarts, unless another process listens on it explicitly.
+// FreeAddress returns a loopback address on which no process listens. The kernel does not assign
+// its port to outgoing connections, so it usually stays free while a server restarts.
 func FreeAddress() (string, error) {
 	port, err := freePort()
 	if err != nil {

@@ -17,17 +17,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// process is a program that runs as a child of this process and dies with it.
+// process is a child process of this process. On Linux, the kernel kills it when this process dies.
 type process struct {
 	name    string
 	logPath string
 	pid     int
-	killed  atomic.Bool   // set before the process is killed on purpose
+	killed  atomic.Bool   // set before terminate or kill ends the process
 	exited  chan struct{} // closed when the process has exited
-	err     error         // error of the exit; valid after exited is closed
+	err     error         // from exec.Cmd.Wait; valid after exited is closed
 }
 
-// startProcess starts the program at path and appends its output to logPath.
+// startProcess starts the program at path. It appends the program's output to the file at logPath.
 func startProcess(path string, args, env []string, logPath string) (*process, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -41,7 +41,7 @@ func startProcess(path string, args, env []string, logPath string) (*process, er
 
 	started := make(chan error)
 	go func() {
-		// The kernel kills the child when the thread that started it ends, so this goroutine keeps its
+		// The kernel kills the child when the thread that started the child ends. LockOSThread keeps that
 		// thread until the child has exited.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -62,9 +62,9 @@ func startProcess(path string, args, env []string, logPath string) (*process, er
 	return p, nil
 }
 
-// startServer starts a program as startProcess does, and calls ready, which must wait until the
-// program serves. If ready fails, startServer kills the process. The error wraps errPortTaken if
-// the reason is that another process listens on the port.
+// startServer starts a program as startProcess does. It then calls ready, which must wait until the
+// program serves. If ready returns an error, startServer kills the process and returns the error.
+// The error wraps errPortTaken if another process listens on the port.
 func startServer(path string, args, env []string, logPath string, ready func(*process) error) (*process, error) {
 	p, err := startProcess(path, args, env, logPath)
 	if err != nil {
@@ -88,7 +88,7 @@ func (p *process) kill() {
 		return
 	default:
 	}
-	// The process leads its own group. An error means that it has exited already.
+	// The process leads its own process group. An error means that it has exited.
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 	<-p.exited
 }
@@ -97,7 +97,7 @@ func (p *process) kill() {
 // process exited with an error, or if ctx ended first.
 func (p *process) terminate(ctx context.Context) error {
 	p.killed.Store(true)
-	_ = syscall.Kill(p.pid, syscall.SIGTERM) // an error means that the process has exited already
+	_ = syscall.Kill(p.pid, syscall.SIGTERM) // an error means that it has exited
 	select {
 	case <-p.exited:
 	case <-ctx.Done():
@@ -109,19 +109,20 @@ func (p *process) terminate(ctx context.Context) error {
 	return nil
 }
 
-// pause stops the process and its children with SIGSTOP. On Linux, it returns when the process has
-// stopped; without that wait, a thread on another CPU would run for a moment longer. If the process
-// has exited, pause does nothing.
+// pause stops the process and its children with SIGSTOP. On Linux, it waits until the process has
+// stopped, because a thread on another CPU runs for a moment after the signal. If the process has
+// exited, pause is a no-op.
 func (p *process) pause() {
 	if err := syscall.Kill(-p.pid, syscall.SIGSTOP); err == nil {
 		awaitStop(p.pid)
 	}
 }
 
-// resume continues the process and its children. If the process has exited, it does nothing.
+// resume continues the process and its children. If the process has exited, resume is a no-op.
 func (p *process) resume() { _ = syscall.Kill(-p.pid, syscall.SIGCONT) }
 
-// failure returns the error of a process that exited without kill, with the last lines of its log.
+// failure returns an error that describes the exit of the process and contains the last lines of
+// its log.
 func (p *process) failure() error {
 	how := "without an error"
 	if p.err != nil {
@@ -130,7 +131,8 @@ func (p *process) failure() error {
 	return fmt.Errorf("%s exited (%s); its log %s ends:\n%s", p.name, how, p.logPath, p.lastLines())
 }
 
-// lastLines returns the last lines of the process's log, or the error from reading it.
+// lastLines returns the last lines of the process's log. If the log cannot be read, it returns the
+// error's text.
 func (p *process) lastLines() string {
 	const lines, size = 15, 16 << 10
 	raw, err := os.ReadFile(p.logPath)
@@ -142,8 +144,8 @@ func (p *process) lastLines() string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// waitReady waits until a GET of url returns 200. It fails if the process exits, ctx ends, or
-// startTimeout passes first.
+// waitReady waits until a GET of url returns 200. It returns an error if the process exits, ctx
+// ends, or startTimeout passes first. token is optional.
 func (p *process) waitReady(ctx context.Context, client *http.Client, url, token string) error {
 	var last string
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {

@@ -33,7 +33,7 @@ func TestServersDieWithParent(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Error(err)
 	}
-	// The error reports that the process was killed.
+	// The error says that the process was killed.
 	_ = cmd.Wait()
 	check.NoError(t, decodeErr)
 	defer os.RemoveAll(c.Dir)
@@ -47,8 +47,8 @@ func TestServersDieWithParent(t *testing.T) {
 	}
 }
 
-// TestPausedProcessHasStopped checks that no thread of a process runs after pause has returned, and
-// that pause does not wait for a process that has exited.
+// TestPausedProcessHasStopped checks that a process is in the stopped state when pause returns. It
+// also checks that pause returns for a process that has exited.
 func TestPausedProcessHasStopped(t *testing.T) {
 	p, err := startProcess("/bin/sh", []string{"-c", "while :; do :; done"}, nil, filepath.Join(t.TempDir(), "log"))
 	check.NoError(t, err)
@@ -66,12 +66,12 @@ func TestPausedProcessHasStopped(t *testing.T) {
 	p.pause()
 }
 
-// gone reports whether a process no longer runs. It may be a zombie that its new parent has not
-// reaped yet.
+// gone reports whether a process no longer runs. A zombie, which waits for its parent to read its
+// exit status, counts as gone.
 func gone(pid int) bool {
 	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
 		return true
 	}
-	_, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)) // a zombie has none
+	_, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)) // a zombie has no executable
 	return err != nil
 }

@@ -4,12 +4,12 @@ package cluster
 
 import "syscall"
 
-// childAttributes puts a child into its own process group, so that a terminal's SIGINT reaches only
-// the parent.
+// childAttributes puts a child into its own process group: a SIGINT of the terminal then reaches
+// only the parent.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// awaitStop does nothing on this system: wait4 would consume the child's exit status, for which its
-// parent waits.
+// awaitStop is a no-op on this system. wait4 would consume the exit status that the parent waits
+// for.
 func awaitStop(int) {}

@@ -2,12 +2,12 @@ package cluster
 
 import "context"
 
-// Program is a client of an API server. It runs as a child of this process, and dies with it (on
-// Linux).
+// Program is a client program of an API server. It runs as a child process of this process. On
+// Linux, it dies with this process.
 type Program struct{ process *process }
 
-// StartProgram starts the program at path, with env added to this process's environment, and
-// appends its output to logPath. The caller must call Stop.
+// StartProgram starts the program at path. It adds env to this process's environment, and appends
+// the program's output to the file at logPath. The caller must call Stop.
 func StartProgram(path string, args, env []string, logPath string) (*Program, error) {
 	p, err := startProcess(path, args, env, logPath)
 	if err != nil {
@@ -16,8 +16,8 @@ func StartProgram(path string, args, env []string, logPath string) (*Program, er
 	return &Program{p}, nil
 }
 
-// Err returns nil while the program runs. Otherwise, it returns an error with the reason of the
-// exit and the last lines of the log. It is safe for concurrent use.
+// Err returns nil while the program runs. After the program has exited, Err returns an error with
+// the reason and the last lines of the log. Err is safe for concurrent use.
 func (p *Program) Err() error {
 	select {
 	case <-p.process.exited:
@@ -30,7 +30,8 @@ func (p *Program) Err() error {
 // PID returns the program's process ID.
 func (p *Program) PID() int { return p.process.pid }
 
-// LastLines returns the last lines of the program's output.
+// LastLines returns the last lines of the program's output. If the output cannot be read, it
+// returns the error's text.
 func (p *Program) LastLines() string { return p.process.lastLines() }
 
 // Terminate sends SIGTERM to the program and waits until it has exited. It returns an error if the

@@ -15,8 +15,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestServersAndBackup checks that two API servers serve the same etcd, that each of them can be
-// paused and killed, and that both serve the restored state.
+// TestServersAndBackup checks that two API servers serve the same etcd, and that one can be paused
+// and killed while the other serves. It also checks that both serve the restored state after
+// Restore.
 func TestServersAndBackup(t *testing.T) {
 	c := start(t, Options{})
 	second, err := c.AddAPIServer(t.Context())
@@ -44,7 +45,7 @@ func TestServersAndBackup(t *testing.T) {
 	pauseAndResume(t, second, maps[1], maps[0])
 	check.NoError(t, c.Backup(t.Context()))
 	var lost int
-	for lost == 0 { // etcd has just been restarted
+	for lost == 0 { // requests may fail until the servers have reconnected to the restarted etcd
 		if lost, err = create(t.Context(), 1, "lost"); err != nil && !apierrors.IsServerTimeout(err) && !apierrors.IsInternalError(err) {
 			t.Fatal(err)
 		}
@@ -73,7 +74,7 @@ func TestServersAndBackup(t *testing.T) {
 }
 
 // pauseAndResume pauses a server. It checks that the server does not answer while it is paused,
-// that another server does, and that the paused server answers again after Resume.
+// that the other server answers, and that the server answers after Resume.
 func pauseAndResume(t *testing.T, s *APIServer, its, others typedcorev1.ConfigMapInterface) {
 	t.Helper()
 	s.Pause()

@@ -13,13 +13,14 @@ import (
 
 var shareFlag = flag.Bool("programs.share", false, "have the changed programs' objects share what is equal in them: clientgo.Options.ShareDecoded")
 
-// program is a third-party program. Its name is that of its directory.
+// program is a third-party program. name is also its directory.
 type program struct {
 	name  string
 	lines int // number of changed lines; set by build
 }
 
-// build builds the two binaries of a program in dir, unchanged and changed.
+// build builds a program twice in dir: unchanged and changed. It returns the paths of both
+// binaries.
 func (p *program) build(ctx context.Context, dir string) (plain, changed string, err error) {
 	raw, err := os.ReadFile(filepath.Join(p.name, "changes"))
 	if err != nil {
@@ -41,8 +42,8 @@ func (p *program) build(ctx context.Context, dir string) (plain, changed string,
 	return plain, changed, err
 }
 
-// copies writes a changed copy of each changed module into dir, and returns a go.mod that uses them
-// instead of the originals.
+// copies copies each module that has changes into dir, and changes the copy. It returns a go.mod
+// that replaces the modules by the copies.
 func (p *program) copies(ctx context.Context, list changes, dir string) (modfile string, err error) {
 	modfile = filepath.Join(dir, p.name+".mod")
 	for from, to := range map[string]string{"go.mod": modfile, "go.sum": filepath.Join(dir, p.name+".sum")} {
@@ -85,7 +86,7 @@ func (p *program) copies(ctx context.Context, list changes, dir string) (modfile
 			return "", err
 		}
 		p.lines += lines
-		if err := os.Remove(path); err != nil { // the copies of cached files are read-only
+		if err := os.Remove(path); err != nil { // copied files of the module cache are read-only
 			return "", err
 		}
 		if err := os.WriteFile(path, changed, 0o644); err != nil {

@@ -29,12 +29,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// certificates is the number of certificates that cert-manager issues, in addition to the CA's.
+// certificates is the number of certificates that cert-manager must issue, in addition to the CA's.
 const certificates = 20
 
-// certify runs cert-manager in a cluster with one unrelated Secret for each pod of other trials.
-// cert-manager creates a CA, issues certificates of it, and issues changed and deleted certificates
-// again. certify returns the result of every Certificate.
+// certify tests cert-manager in a cluster with Secrets that do not concern it, as many as other
+// trials have pods. cert-manager must create a CA and issue certificates of it. It must reissue a
+// changed certificate, and one whose Secret is deleted. certify returns a line about each
+// Certificate.
 func certify(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, podsim.New(0, 1))
 	c := certManager{w, t, dynamic.NewForConfigOrDie(w.cluster.Config())}
@@ -42,7 +43,7 @@ func certify(t *testing.T, ctx context.Context, binary string) (usage, []string)
 	c.fill(ctx)
 	s, err := start(binary, w.kubeconfig)
 	check.NoError(t, err)
-	t.Cleanup(func() { // before the world ends
+	t.Cleanup(func() { // runs before the cluster is stopped
 		if s.end(); t.Failed() {
 			t.Log(s.log)
 		}
@@ -68,14 +69,14 @@ func certify(t *testing.T, ctx context.Context, binary string) (usage, []string)
 	return s.end(), end
 }
 
-// certManager creates and changes the objects on which cert-manager works.
+// certManager creates and changes the objects that cert-manager reads.
 type certManager struct {
 	*world
 	t       *testing.T
 	objects dynamic.Interface
 }
 
-// certNamespace is the namespace of these objects.
+// certNamespace is the namespace of the Certificates and Secrets.
 const certNamespace = "certificates"
 
 var (
@@ -84,8 +85,8 @@ var (
 	certificateResource = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}
 )
 
-// install creates the resource definitions from cert-manager's module, and waits until they are
-// served.
+// install creates the CustomResourceDefinitions in cert-manager's module, and waits until their
+// resources are served.
 func (c certManager) install(ctx context.Context) {
 	c.t.Helper()
 	dir, err := cluster.GoCommand(ctx, "cert-manager", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
@@ -118,7 +119,7 @@ func (c certManager) install(ctx context.Context) {
 	}
 }
 
-// fill creates a namespace with unrelated Secrets, a CA and the requested certificates.
+// fill creates a namespace with unrelated Secrets, a CA and Certificates of the CA.
 func (c certManager) fill(ctx context.Context) {
 	c.t.Helper()
 	if _, err := c.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: certNamespace}}, metav1.CreateOptions{}); err != nil {
@@ -142,7 +143,7 @@ func (c certManager) fill(ctx context.Context) {
 	}
 }
 
-// want requests a certificate of the CA.
+// want creates a Certificate that the CA must issue.
 func (c certManager) want(ctx context.Context, name string) {
 	c.t.Helper()
 	c.create(ctx, certificateResource, "Certificate", name, map[string]any{
@@ -162,8 +163,9 @@ func (c certManager) create(ctx context.Context, resource schema.GroupVersionRes
 	}
 }
 
-// change changes the host name of one certificate, and deletes the Secret of a second certificate
-// and all of a third. It waits until everything is issued again, and requests one more certificate.
+// change changes the host names of one Certificate, deletes the Secret of a second one, and deletes
+// a third Certificate. It waits until the first two are issued again, and creates one more
+// Certificate.
 func (c certManager) change(ctx context.Context) {
 	c.t.Helper()
 	wanted, secrets := c.objects.Resource(certificateResource).Namespace(certNamespace), c.client.CoreV1().Secrets(certNamespace)
@@ -181,8 +183,8 @@ func (c certManager) change(ctx context.Context) {
 	c.want(ctx, "last")
 }
 
-// issued returns nil once a certificate for these hosts is in its Secret, and otherwise an error
-// that says what is missing.
+// issued returns nil if the Secret with this name has a certificate for exactly these hosts.
+// Otherwise, it returns an error that says what is missing.
 func (c certManager) issued(ctx context.Context, name string, hosts []string) error {
 	secret, err := c.client.CoreV1().Secrets(certNamespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/tools/go/ast/astutil"
 )
 
-// changes are the modifications of a program's source files. They are parsed from lines of four
-// kinds. Lines that start with # are comments.
+// changes are modifications of a program's source files. The text of a file "changes" has four
+// kinds of lines, and comments that start with #:
 //
 //	in PACKAGE FILE     selects the file that the following lines change
 //	import PATH         adds an import to the file
 //	change A to B       replaces the text A by B everywhere in the file
-//	share A to B        does the same after the changes, when Options.ShareDecoded is tested
+//	share A to B        replaces A by B after that, if Options.ShareDecoded is tested
 type changes []fileChanges
 
 // fileChanges are the changes of one file.
@@ -85,10 +85,10 @@ func (c *changes) parse(line string) error {
 	return nil
 }
 
-// apply returns a file with its changes, and the number of changed lines, including imports.
-// Replacements by share do not count, because they affect lines that are changed anyway. apply
-// removes imports that become unused, so that the file compiles. It returns an error if a text to
-// change is not in the file.
+// apply returns a file with its changes, and the number of changed lines, including imports. Lines
+// that share changes do not count, because other changes affect them anyway. apply removes imports
+// that become unused, so that the file compiles. It returns an error if the file does not contain a
+// text to replace.
 func (c fileChanges) apply(source []byte, share bool) (out []byte, lines int, err error) {
 	text := string(source)
 	replace := func(r [2]string) (n int) {

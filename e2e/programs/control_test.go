@@ -23,9 +23,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// control runs kube-controller-manager during the whole lives of a Deployment, a StatefulSet, a
-// Job, a custom resource and their namespace. After each step, the cluster must have the state that
-// Kubernetes promises.
+// control tests kube-controller-manager. It creates, changes and deletes a Deployment, a
+// StatefulSet, a Job, a custom resource and their namespace. After each step, control waits until
+// the namespace has the objects that the controllers must create. It returns these objects.
 func control(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, population{bound: podsim.New(*podsFlag, 1), pending: podsim.New(0, 2)})
 	w.makeNodes(t, ctx)
@@ -36,7 +36,7 @@ func control(t *testing.T, ctx context.Context, binary string) (usage, []string)
 		"--node-monitor-grace-period=4h", // no kubelet renews the nodes' leases
 	)
 	check.NoError(t, err)
-	t.Cleanup(func() { // before the world ends
+	t.Cleanup(func() { // runs before the cluster is stopped
 		if s.end(); t.Failed() {
 			t.Log(s.log)
 		}
@@ -53,15 +53,15 @@ func control(t *testing.T, ctx context.Context, binary string) (usage, []string)
 
 const livesNamespace = "lives"
 
-// lives controls the lives of some objects that controllers manage, step by step.
+// lives creates, changes and deletes objects that controllers manage, step by step.
 type lives struct {
 	*world
 	t       *testing.T
 	dynamic dynamic.Interface
-	told    []string // the objects after each step
+	told    []string // the expected lines of all steps
 }
 
-// define creates the definition of the custom resource, and waits until it is served.
+// define creates the CustomResourceDefinition of widgets, and waits until widgets are served.
 func (l *lives) define(ctx context.Context) {
 	l.create(ctx, "", definitions, `
 		{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.programs.example.com}, spec: {
@@ -73,7 +73,7 @@ func (l *lives) define(ctx context.Context) {
 	})
 }
 
-// begin creates the namespace and its contents.
+// begin creates the namespace and the objects in it.
 func (l *lives) begin(ctx context.Context) {
 	if _, err := l.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: livesNamespace}}, metav1.CreateOptions{}); err != nil {
 		l.t.Fatal(err)
@@ -112,7 +112,7 @@ func (l *lives) begin(ctx context.Context) {
 		Widget w`)
 }
 
-// change scales the objects that can be scaled, and rolls out another image.
+// change scales the Deployment and the StatefulSet, and changes the image of both.
 func (l *lives) change(ctx context.Context) {
 	const image = `,"template":{"spec":{"containers":[{"name":"c","image":"image:2"}]}}}}`
 	l.patch(ctx, deployments, "web", `{"spec":{"replicas":4`+image)
@@ -141,7 +141,7 @@ func (l *lives) change(ctx context.Context) {
 		Widget w`)
 }
 
-// collect deletes owners with each deletion propagation.
+// collect deletes objects that own others. It uses each deletion propagation policy.
 func (l *lives) collect(ctx context.Context) {
 	for _, of := range []struct {
 		resource schema.GroupVersionResource
@@ -162,7 +162,7 @@ func (l *lives) collect(ctx context.Context) {
 		ServiceAccount default`)
 }
 
-// end deletes the namespace, and waits until it and its contents no longer exist.
+// end deletes the namespace, and waits until the namespace and its objects no longer exist.
 func (l *lives) end(ctx context.Context) {
 	check.NoError(l.t, l.client.CoreV1().Namespaces().Delete(ctx, livesNamespace, metav1.DeleteOptions{}))
 	testenv.EventuallyNoError(l.t, ctx, "the namespace is gone", func() error {
@@ -175,7 +175,7 @@ func (l *lives) end(ctx context.Context) {
 	l.await(ctx, "")
 }
 
-// await waits until the namespace contains exactly the wanted objects.
+// await waits until the inventory of the namespace equals the lines of want.
 func (l *lives) await(ctx context.Context, want string) {
 	l.t.Helper()
 	var lines []string
@@ -203,7 +203,6 @@ var (
 	jobs         = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
 )
 
-// create creates an object from YAML.
 func (l *lives) create(ctx context.Context, namespace string, resource schema.GroupVersionResource, text string) *unstructured.Unstructured {
 	l.t.Helper()
 	o := &unstructured.Unstructured{}
@@ -215,7 +214,6 @@ func (l *lives) create(ctx context.Context, namespace string, resource schema.Gr
 	return o
 }
 
-// own creates a ConfigMap whose owner is the given object.
 func (l *lives) own(ctx context.Context, name string, owner *unstructured.Unstructured) {
 	l.t.Helper()
 	_, err := l.client.CoreV1().ConfigMaps(livesNamespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{

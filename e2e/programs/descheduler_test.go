@@ -14,7 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// restartsPolicy makes the descheduler evict pods that were restarted 100 times.
+// restartsPolicy is a policy of the descheduler. It makes the descheduler evict pods whose
+// containers were restarted 100 times.
 const restartsPolicy = `apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
 profiles:
@@ -33,11 +34,11 @@ profiles:
       enabled: [RemovePodsHavingTooManyRestarts]
 `
 
-// restartEvery is n if every n-th pod was restarted too often.
+// restartEvery is the distance between pods that were restarted too often: every tenth pod.
 const restartEvery = 10
 
-// deschedules is the trial of the descheduler, which must select exactly the pods that were
-// restarted too often.
+// deschedules is the trial of the descheduler. The descheduler must select exactly the pods that
+// were restarted too often.
 var deschedules = observer{
 	prepare: func(t *testing.T, ctx context.Context, w *world) []string {
 		w.makeNodesOfPods(t, ctx, func(*corev1.Node) {})
@@ -50,10 +51,10 @@ var deschedules = observer{
 	},
 	count: func(w *world) int { return (w.pods.Len() + restartEvery - 1) / restartEvery },
 	change: func(t *testing.T, ctx context.Context, w *world) string {
-		w.churn(t, ctx, 300) // replaced pods have no owners, so they are not evicted
+		w.churn(t, ctx, 300) // the replaced pods have no owners, so the descheduler does not evict them
 		for i := 0; i < min(300, w.pods.Len()-1); i += restartEvery / 2 {
-			// Reset the restarts of pods that were restarted often (i%restartEvery is 0), and set many
-			// restarts for the other pods.
+			// Every second of these pods was restarted often: reset its restarts. Set many restarts for the
+			// other pods.
 			w.restart(t, ctx, i, 200*(i%restartEvery))
 		}
 		last := w.pods.Len() - 1
@@ -62,7 +63,7 @@ var deschedules = observer{
 	},
 }
 
-// restart sets the number of restarts of a pod's first container in its status.
+// restart sets the restart count of the first container in the status of pod i.
 func (w *world) restart(t *testing.T, ctx context.Context, i, times int) {
 	t.Helper()
 	pod := w.pods.Pod(i)

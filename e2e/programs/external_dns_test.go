@@ -14,8 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// publishes is the trial of external-dns. External-dns makes DNS records for each pod, under the
-// name of the pod, and for the pods of each app, under the name of the service of the app.
+// publishes is the trial of external-dns. external-dns makes a DNS record for each pod, under the
+// pod's name. It also makes DNS records for the pods of each app, under the name of the app's
+// service.
 var publishes = observer{
 	prepare: func(t *testing.T, ctx context.Context, w *world) []string {
 		nodes := 0
@@ -36,14 +37,15 @@ var publishes = observer{
 	count: func(w *world) int {
 		apps := len(w.pods.(*podsim.Pods).Apps())
 		ports := (apps + nodePortEvery - 1) / nodePortEvery
-		return w.pods.Len() + apps + ports // a service with a port has an additional record, of type SRV
+		return w.pods.Len() + apps + ports // such a service has an additional SRV record
 	},
 	change: func(t *testing.T, ctx context.Context, w *world) string {
 		last := w.churn(t, ctx, 300)
 		w.moveNodes(t, ctx)
 		w.movePods(t, ctx)
 		w.moveServices(t, ctx)
-		// The service has an endpoint once external-dns has received the pod's last label and the slice.
+		// external-dns reports this service only after it has received the pod's last label and the
+		// slice.
 		w.makeService(t, ctx, last, map[string]string{"churn": last}, false, []*corev1.Pod{w.pods.Pod(0)})
 		return last + domain
 	},
@@ -54,15 +56,15 @@ const (
 	dnsPrefix = "external-dns.kubernetes.io/"
 	// domain is the suffix of the DNS names of the services.
 	domain = ".example.org"
-	// nodePortEvery is n if every n-th service has a port on the nodes of its pods. The other services
-	// are headless.
+	// nodePortEvery is the distance between services that have a port on the nodes of their pods:
+	// every twentieth. The other services are headless.
 	nodePortEvery = 20
 )
 
 func externalIP(i int) string { return fmt.Sprintf("203.0.%d.%d", i>>8&255, i&255) }
 
-// makeService creates a service and its EndpointSlice. pods must be all pods that the selector
-// matches.
+// makeService creates a service and its EndpointSlice. pods must be all pods that match the
+// selector.
 func (w *world) makeService(t *testing.T, ctx context.Context, name string, selector map[string]string, onNodes bool, pods []*corev1.Pod) {
 	t.Helper()
 	namespace := pods[0].Namespace
@@ -95,7 +97,7 @@ func (w *world) makeService(t *testing.T, ctx context.Context, name string, sele
 	check.NoError(t, err)
 }
 
-// moveNodes changes the nodes of the first two pods, and deletes the node of the third pod. These
+// moveNodes changes the nodes of the first two pods, and deletes the node of the third pod. The
 // pods belong to the first service, which has a port on their nodes.
 func (w *world) moveNodes(t *testing.T, ctx context.Context) {
 	t.Helper()
@@ -112,8 +114,8 @@ func (w *world) moveNodes(t *testing.T, ctx context.Context) {
 	check.NoError(t, err)
 }
 
-// movePods changes the fields that determine pods' endpoints, or deletes pods, and reverts half of
-// these changes.
+// movePods changes fields of pods that determine their DNS records, or deletes pods. It then
+// reverts the changes of half of the pods.
 func (w *world) movePods(t *testing.T, ctx context.Context) {
 	t.Helper()
 	const ways = 7
@@ -145,7 +147,7 @@ func (w *world) movePods(t *testing.T, ctx context.Context) {
 	}
 }
 
-// moveServices changes or deletes some of the headless services and their slices.
+// moveServices changes or deletes some of the headless services or their EndpointSlices.
 func (w *world) moveServices(t *testing.T, ctx context.Context) {
 	t.Helper()
 	pods := w.pods.(*podsim.Pods)

@@ -13,10 +13,9 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// widgets is a custom resource of which controllers cache only the metadata.
+// widgets is a custom resource. Controllers cache only the metadata of its objects.
 var widgets = schema.GroupVersionResource{Group: "programs.example.com", Version: "v1", Resource: "widgets"}
 
-// listed are the resources of an inventory.
 var listed = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "serviceaccounts"},
 	{Group: "apps", Version: "v1", Resource: "controllerrevisions"}, {Group: "apps", Version: "v1", Resource: "deployments"},
@@ -25,8 +24,8 @@ var listed = []schema.GroupVersionResource{
 	widgets,
 }
 
-// inventory returns the objects of a namespace, one sorted line per object: its kind, name, owners
-// and status, without values that differ between runs.
+// inventory returns a line for each object of the resources listed, sorted. A line has the kind,
+// the name, the owners and the status, without values that differ between runs.
 func inventory(ctx context.Context, client dynamic.Interface, namespace string) ([]string, error) {
 	var lines []string
 	for _, resource := range listed {
@@ -53,8 +52,8 @@ func line(o *unstructured.Unstructured) string {
 	return out + outcome(o)
 }
 
-// steady returns a name with its random suffix and its template hashes replaced. The pods of a
-// StatefulSet keep their names, which have numbers.
+// steady returns a name without random parts. It replaces a generated suffix and template hashes.
+// Names of a StatefulSet's pods are unchanged, because they end with a number.
 func steady(o *unstructured.Unstructured, name string) string {
 	numbered := o.GetLabels()[appsv1.PodIndexLabel] != ""
 	if prefix := o.GetGenerateName(); prefix != "" && name == o.GetName() && !numbered {
@@ -68,7 +67,7 @@ func steady(o *unstructured.Unstructured, name string) string {
 	return name
 }
 
-// outcome returns the status of an object.
+// outcome returns the part of an object's status that is the same in all runs.
 func outcome(o *unstructured.Unstructured) string {
 	number := func(path ...string) int64 {
 		n, _, _ := unstructured.NestedInt64(o.Object, path...)

@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// measures is the trial of metrics-server, which reports the usage of all pods and nodes. This
-// process serves the kubelets' API.
+// measures is the trial of metrics-server, which reports the resource usage of pods and nodes. The
+// test process itself serves the kubelets' metrics.
 var measures = observer{
 	prepare: func(t *testing.T, ctx context.Context, w *world) []string {
 		server := httptest.NewServer(newUsage(w.pods))
@@ -42,7 +42,8 @@ var measures = observer{
 			if i%3 == 0 {
 				continue
 			}
-			pod := w.pods.Pod(i) // metrics-server reports a pod only while it runs; churn makes it run again
+			// metrics-server omits a pod that has ended. churn later sets these pods back to Running.
+			pod := w.pods.Pod(i)
 			patch := []byte(`{"status":{"phase":"Succeeded"}}`)
 			if _, err := w.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 				t.Fatal(err)
@@ -52,8 +53,8 @@ var measures = observer{
 	},
 }
 
-// podUsage serves the usage of the pods of each node, at the path of the node's name. The usage
-// grows at a constant rate.
+// podUsage serves the metrics of the pods of each node, at the path of the node's name. The
+// reported CPU usage grows at a constant rate.
 type podUsage struct {
 	began time.Time
 	pods  map[string][]*corev1.Pod // pods by node
@@ -87,6 +88,6 @@ func (u podUsage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(&out, "container_memory_working_set_bytes%s %d %d\n", of, (n+m+1)<<20, now.UnixMilli())
 		}
 	}
-	// Ignore the error: a program that has ended needs no answer.
+	// Ignore the error: the program may have ended.
 	_, _ = w.Write(out.Bytes())
 }

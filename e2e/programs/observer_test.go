@@ -13,19 +13,20 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// observer is the trial of a program that reads objects and writes nothing. The unchanged and the
-// changed program are first measured separately, until each has received all objects. Then both run
-// at the same time while objects change, and must report the same at the end. The zero value is for
-// a program that reports all pods.
+// observer is the trial of a program that only reads. The unchanged and the changed program are
+// first measured one after the other, until each has received all objects. Then both run at the
+// same time while objects change, and must report the same objects at the end. The zero value is
+// the trial of a program that reports all pods.
 type observer struct {
-	args []string // arguments of the program
-	// prepare creates the objects that the program needs in addition to the pods. It returns
-	// additional arguments for the program.
+	args []string // command line arguments of the program
+	// prepare creates objects that the program needs in addition to the pods. It returns additional
+	// command line arguments. It may be nil.
 	prepare func(t *testing.T, ctx context.Context, w *world) (args []string)
-	// count returns how many objects the program reports when it has received all of them.
+	// count returns the number of objects that the program reports when it has received all of them.
+	// nil means the number of pods.
 	count func(w *world) int
-	// change changes the cluster. It returns a text that the program's report contains only after the
-	// last change.
+	// change changes objects. It returns a text that the program reports only after it has received
+	// the last change. nil means that some pods change.
 	change func(t *testing.T, ctx context.Context, w *world) (last string)
 }
 
@@ -46,7 +47,7 @@ func (o observer) try(t *testing.T, ctx context.Context, plain, changed string) 
 	return before, after
 }
 
-// measure runs a program until it has received all objects.
+// measure runs a program until it has received all objects, and returns its resource usage.
 func (o observer) measure(t *testing.T, ctx context.Context, w *world, binary string) usage {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, deadline)
@@ -59,7 +60,8 @@ func (o observer) measure(t *testing.T, ctx context.Context, w *world, binary st
 	return u
 }
 
-// compare runs both programs while objects change, and compares their reports at the end.
+// compare runs both programs while objects change. It fails the test if the reports do not become
+// equal within deadline.
 func (o observer) compare(t *testing.T, ctx context.Context, w *world, plain, changed string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, deadline)
@@ -87,8 +89,8 @@ func (o observer) compare(t *testing.T, ctx context.Context, w *world, plain, ch
 	}
 }
 
-// knows returns everything that a program reports. It returns nil until the report contains the
-// last change.
+// knows returns the program's report. It returns nil if the report does not contain the text last
+// yet.
 func (s *subject) knows(t *testing.T, last string) []byte {
 	t.Helper()
 	var all json.RawMessage
@@ -99,7 +101,7 @@ func (s *subject) knows(t *testing.T, last string) []byte {
 	return all
 }
 
-// difference returns one difference between two reports.
+// difference describes one difference between two reports.
 func difference(a, b []byte) string {
 	var x, y map[string]json.RawMessage
 	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// nodes is the number of nodes of a population.
+// nodes is the number of nodes that makeNodes creates.
 const nodes = 100
 
 func nodeName(i int) string { return fmt.Sprintf("node-%02d", i) }
 
-// population is a set of simulated pods for a cluster with controllers. Its pods run on existing
-// nodes, or wait for a node. They have no owners, because controllers would delete pods whose
-// owners do not exist.
+// population is the pods of a cluster with controllers. bound pods run on nodes that makeNodes
+// creates. pending pods wait for a node. The pods have no owners, because controllers would delete
+// pods whose owners do not exist.
 type population struct{ bound, pending *podsim.Pods }
 
 func (p population) Len() int { return p.bound.Len() + p.pending.Len() }
@@ -35,7 +35,8 @@ func (p population) Pod(i int) *corev1.Pod {
 	pod := p.pending.Pod(i)
 	pod.OwnerReferences, pod.Spec.NodeName, pod.Namespace = nil, "", pendingNamespace
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: pod.Status.QOSClass}
-	// The order in which the pods are scheduled must not depend on when the scheduler receives them.
+	// Different priorities make the scheduling order independent of the order in which the scheduler
+	// receives the pods.
 	pod.Spec.Priority = new(int32(p.pending.Len() - i))
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(100+37*(i%11)), resource.DecimalSI)
 	return pod
@@ -46,8 +47,8 @@ func (p population) Namespaces() []string { return append(p.bound.Namespaces(), 
 // pendingNamespace is the namespace of the pods that wait for a node.
 const pendingNamespace = "pending"
 
-// makeNodes creates nodes of different sizes. All pods of the cluster together use a third to a
-// half of each.
+// makeNodes creates nodes of different sizes. The nodes are large enough that all pods together
+// request a third to a half of the resources.
 func (w *world) makeNodes(t *testing.T, ctx context.Context) {
 	t.Helper()
 	var cpu, memory int64
@@ -58,7 +59,7 @@ func (w *world) makeNodes(t *testing.T, ctx context.Context) {
 		}
 	}
 	for i := range nodes {
-		size := int64(200 + i) // percent of the size with which equal nodes would be full
+		size := int64(200 + i) // percent of the size at which equal nodes would be full
 		capacity := corev1.ResourceList{
 			corev1.ResourceCPU:    *resource.NewMilliQuantity(cpu/nodes*size/100+1000, resource.DecimalSI),
 			corev1.ResourceMemory: *resource.NewQuantity(memory/nodes*size/100+1<<30, resource.BinarySI),
@@ -70,7 +71,7 @@ func (w *world) makeNodes(t *testing.T, ctx context.Context) {
 	}
 }
 
-// makeNodesOfPods creates the nodes that simulated pods name, with loopback addresses. It calls
+// makeNodesOfPods creates the nodes that the simulated pods name, with a loopback address. It calls
 // edit with each node before it creates the node.
 func (w *world) makeNodesOfPods(t *testing.T, ctx context.Context, edit func(*corev1.Node)) {
 	t.Helper()
@@ -94,7 +95,7 @@ func (w *world) makeNode(t *testing.T, ctx context.Context, name string, edit fu
 	edit(node)
 	node, err := w.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 	if err == nil {
-		node.Spec.Taints = nil // a new node has a taint until a controller finds that the node is ready
+		node.Spec.Taints = nil // a new node has a taint, which a controller would remove
 		_, err = w.client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
 	}
 	check.NoError(t, err)

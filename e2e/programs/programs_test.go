@@ -12,15 +12,15 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// trial tests a program unchanged and changed, on the trial's own cluster: both must have the same
-// result. A change without effect would have that too, so a changed program must have informers of
-// the drop-in that read their watches themselves.
+// trial tests a program on one or more clusters. It checks that the unchanged program (plain) and
+// the changed program have the same result, and returns the resource usage of both.
 type trial interface {
 	try(t *testing.T, ctx context.Context, plain, changed string) (before, after usage)
 }
 
-// TestPrograms runs each program unchanged and changed, compares the results, and measures both. It
-// takes long, and runs only with -programs.pods: make programs.
+// TestPrograms runs each program unchanged and changed, compares the results, and prints the
+// resource usage of both. It checks that the drop-in reads watches in the changed program. It takes
+// hours, so it runs only with the flag -programs.pods (make programs).
 func TestPrograms(t *testing.T) {
 	if *podsFlag == 0 {
 		return

@@ -18,9 +18,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// schedule runs kube-scheduler until it has bound all waiting pods: a tenth of the number of the
-// other pods, but at most 5,000. It returns the node of each. The result depends only on the pods
-// and nodes of the cluster: see schedulerConfig.
+// schedule tests kube-scheduler. It runs the scheduler until all waiting pods are bound, and
+// returns the node of each. There is one waiting pod for ten other pods, but at most 5,000. The
+// result depends only on the pods and nodes (see schedulerConfig).
 func schedule(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, population{bound: podsim.New(*podsFlag, 1), pending: podsim.New(min(*podsFlag/10, 5000), 2)})
 	w.makeNodes(t, ctx)
@@ -41,10 +41,9 @@ func schedule(t *testing.T, ctx context.Context, binary string) (usage, []string
 	return used, where
 }
 
-// schedulerConfig returns a configuration with which the order of the pods determines the node of
-// each. The scheduler chooses randomly among nodes with equal scores, so no two scores may be
-// equal: it scores all nodes, by free resources first and then by their number. All other scores
-// are disabled.
+// schedulerConfig returns a configuration that makes the scheduler deterministic. The scheduler
+// chooses randomly among nodes with equal scores. In this configuration all scores differ: they
+// depend on the free resources, and then on the node's number. All other scores are disabled.
 func schedulerConfig(kubeconfig string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `apiVersion: kubescheduler.config.k8s.io/v1
@@ -66,20 +65,20 @@ profiles:
       kind: NodeAffinityArgs
       addedAffinity:
         preferredDuringSchedulingIgnoredDuringExecution:
-`, kubeconfig, nodes+1) // a point for free resources counts more than the node number
+`, kubeconfig, nodes+1) // free resources count more than the node's number
 	for i := range nodes {
 		fmt.Fprintf(&b, "        - weight: %d\n          preference: {matchFields: [{key: metadata.name, operator: In, values: [%s]}]}\n", i+1, nodeName(i))
 	}
 	return b.String()
 }
 
-// bindings receives the bound pods.
+// bindings receives each pod after it was bound.
 type bindings chan *corev1.Pod
 
-// watchBindings watches the waiting pods until the test ends.
+// watchBindings watches the waiting pods until the test ends, and sends each bound pod.
 func (w *world) watchBindings(t *testing.T, ctx context.Context) bindings {
 	t.Helper()
-	bound := make(bindings, w.pods.Len()) // each pod is bound once, so the handler never blocks
+	bound := make(bindings, w.pods.Len()) // a pod is bound only once, so sends never block
 	factory := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithNamespace(pendingNamespace))
 	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(before, after any) {
@@ -99,8 +98,8 @@ func (w *world) watchBindings(t *testing.T, ctx context.Context) bindings {
 	return bound
 }
 
-// await waits until count pods are bound. It returns the node of each pod, and the bindings per
-// second since the first. If ctx ends first, it returns nil.
+// await waits until count pods are bound. It returns the nodes of the pods, and the rate of
+// bindings per second after the first. If ctx ends first, it returns nil.
 func (b bindings) await(ctx context.Context, count int) (nodes []string, rate float64) {
 	var first time.Time
 	for range count {

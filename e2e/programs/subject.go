@@ -20,31 +20,31 @@ import (
 
 var profileFlag = flag.String("programs.profile", "", "write a CPU profile and a heap profile of each program into this directory")
 
-// subject is a running program under test. The program ends when its standard input is closed, and
-// so when this process ends.
+// subject is a running program under test. The program exits when its standard input is closed,
+// also because this process has ended.
 type subject struct {
 	name  string
 	cmd   *exec.Cmd
 	ask   io.WriteCloser
-	told  chan []byte      // last line of its standard output; closed when the program ends
-	gone  chan struct{}    // closed when the program ends
-	log   *strings.Builder // its standard error; complete once the program has ended
+	told  chan []byte      // last line of its standard output; closed when the program exits
+	gone  chan struct{}    // closed when the program exits
+	log   *strings.Builder // standard error output; complete after the program has exited
 	began time.Time
 	ended bool
-	used  usage // valid once the program has ended
+	used  usage // valid after end
 }
 
 // usage describes the resources that a program has used.
 type usage struct {
-	// done is the time from the start until the program was ended, because it had received all objects
-	// or had finished its work.
+	// done is the time from the start of the program until the test ended it. The test ends a program
+	// that has received all objects or finished its work.
 	done    time.Duration
 	peakRSS int64 // bytes
 	cpu     time.Duration
-	dropIn  report.DropIn // its use of the drop-in at the end
+	dropIn  report.DropIn // how the program used the drop-in before it was ended
 }
 
-// start starts a program with a kubeconfig.
+// start starts a program. KUBECONFIG names the kubeconfig in its environment.
 func start(binary, kubeconfig string, args ...string) (*subject, error) {
 	s := &subject{name: filepath.Base(binary), cmd: exec.Command(binary, args...), told: make(chan []byte, 1), log: new(strings.Builder), began: time.Now()}
 	s.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
@@ -68,8 +68,8 @@ func start(binary, kubeconfig string, args ...string) (*subject, error) {
 	return s, nil
 }
 
-// read reads the program's output until the program ends. An unrequested line is discarded when the
-// next line arrives.
+// read reads the program's output until the program exits. It keeps only the last line, if no
+// caller has read the earlier ones.
 func (s *subject) read(out io.Reader) {
 	defer close(s.gone)
 	defer close(s.told)
@@ -86,8 +86,8 @@ func (s *subject) read(out io.Reader) {
 	}
 }
 
-// question sends a question to the program, and decodes the answer into v. If there is no answer,
-// it ends the program.
+// question sends a question to the program, and decodes the answer into v. On an error, it ends the
+// program.
 func (s *subject) question(what string, v any) error {
 	if err := s.put(what, v); err != nil {
 		s.end()
@@ -96,12 +96,12 @@ func (s *subject) question(what string, v any) error {
 	return nil
 }
 
-// patience is how long a program may take to answer.
+// patience bounds the time until a program answers a question.
 const patience = time.Minute
 
 func (s *subject) put(what string, v any) error {
 	select {
-	case <-s.told: // discard an unrequested line
+	case <-s.told: // discard an earlier line, which is not the answer
 	default:
 	}
 	if _, err := fmt.Fprintln(s.ask, what); err != nil {
@@ -134,17 +134,18 @@ func (s *subject) await(ctx context.Context, count int) error {
 	}
 }
 
-// alive returns a context that ends with ctx or when the program ends.
+// alive returns a context that ends when ctx ends or the program exits.
 func (s *subject) alive(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
-	go func() { // this goroutine ends with the program
+	go func() { // returns when the program exits
 		<-s.gone
 		cancel(fmt.Errorf("%s has ended", s.name))
 	}()
 	return ctx
 }
 
-// end ends the program, and returns what it has used. Further calls return the same.
+// end ends the program, and returns the resources that it has used. Later calls return the same
+// value.
 func (s *subject) end() usage {
 	if s.ended {
 		return s.used
@@ -152,7 +153,7 @@ func (s *subject) end() usage {
 	s.ended, s.used.done, s.used.peakRSS = true, time.Since(s.began), peakRSS(s.cmd.Process.Pid)
 	s.used.dropIn = s.dropIn()
 	s.ask.Close()
-	if *profileFlag == "" { // with a profile, the program ends after it has written the profile
+	if *profileFlag == "" { // a profiled program writes its profile, and then exits
 		s.cmd.Process.Kill()
 	}
 	<-s.gone
@@ -161,8 +162,9 @@ func (s *subject) end() usage {
 	return s.used
 }
 
-// dropIn asks the program how it uses the drop-in. It repeats the question while some informers
-// have not started to watch. If the program does not answer, the result is zero.
+// dropIn asks the program how it uses the drop-in. It repeats the question for a second while some
+// informers have not started to watch. If the program does not answer, the result is the zero
+// value.
 func (s *subject) dropIn() (found report.DropIn) {
 	for range 20 {
 		if err := s.put(report.AskDropIn, &found); err != nil || found.Captured == found.Informers {
@@ -173,7 +175,8 @@ func (s *subject) dropIn() (found report.DropIn) {
 	return found
 }
 
-// peakRSS returns the peak resident set of a process in bytes, or 0 on systems other than Linux.
+// peakRSS returns the peak resident set size of a process in bytes. On systems other than Linux, it
+// returns 0.
 func peakRSS(pid int) int64 {
 	p, err := procfs.NewProc(pid)
 	if err != nil {

@@ -29,7 +29,7 @@ type world struct {
 	churns     int
 }
 
-// newWorld starts a cluster with pods. The cluster ends with the test.
+// newWorld starts a cluster with pods, and stops it when the test ends.
 func newWorld(t *testing.T, ctx context.Context, pods cluster.Pods) *world {
 	t.Helper()
 	w := &world{pods: pods, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
@@ -49,8 +49,8 @@ func newWorld(t *testing.T, ctx context.Context, pods cluster.Pods) *world {
 
 func logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// churn changes, deletes and recreates some of the pods. At the end, each pod exists. churn returns
-// the value of a label that only the last change sets.
+// churn changes or replaces up to n pods. All pods exist when it returns. It returns a label value
+// that the last change sets, different for each call.
 func (w *world) churn(t *testing.T, ctx context.Context, n int) (last string) {
 	t.Helper()
 	w.churns++
@@ -75,7 +75,7 @@ func (w *world) churn(t *testing.T, ctx context.Context, n int) (last string) {
 	return last
 }
 
-// replace deletes a pod, and creates another running pod with its name.
+// replace deletes pod i, and creates a running pod with the same name and without owners.
 func (w *world) replace(ctx context.Context, i int) error {
 	pod := w.pods.Pod(i)
 	pods := w.client.CoreV1().Pods(pod.Namespace)
@@ -94,5 +94,5 @@ func (w *world) replace(ctx context.Context, i int) error {
 	return err
 }
 
-// deadline bounds every wait for a program.
+// deadline bounds each step of a program's trial.
 const deadline = 10 * time.Minute

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// writer is the trial of a program that writes to the cluster, so that two of them cannot run at
-// the same time. It runs one program on a separate cluster until the program has finished its work,
-// and returns the result. The unchanged and the changed program must have the same result.
+// writer is the trial of a program that writes, so that two of them cannot run on one cluster. The
+// function runs a program on a separate cluster until the program has finished its work, and
+// returns the result. The results of the unchanged and of the changed program must be equal.
 type writer func(t *testing.T, ctx context.Context, binary string) (used usage, end []string)
 
 func (run writer) try(t *testing.T, ctx context.Context, plain, changed string) (before, after usage) {
@@ -28,7 +28,7 @@ func (run writer) try(t *testing.T, ctx context.Context, plain, changed string) 
 	return used[0], used[1]
 }
 
-// firstDifference returns the first line that differs between a and b.
+// firstDifference describes the first difference between a and b.
 func firstDifference(a, b []string) string {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {

@@ -1,6 +1,6 @@
-// Command realserver runs a real kube-apiserver and etcd on loopback, filled with simulated pods,
-// until it is interrupted. Once the API server has all the pods, it prints the path of a kubeconfig
-// on stdout. All other output goes to stderr.
+// Command realserver runs a real kube-apiserver and etcd on loopback until it is interrupted. It
+// fills them with simulated pods. When the API server has all the pods, it prints the path of a
+// kubeconfig on stdout. It prints everything else on stderr.
 package main
 
 import (
@@ -29,7 +29,6 @@ const usage = `Runs a real kube-apiserver and etcd on loopback, filled with simu
 
 `
 
-// flags are the command line flags.
 type flags struct {
 	pods          int
 	population    string
@@ -102,8 +101,8 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	return f, nil
 }
 
-// serve runs the cluster until ctx ends. If ctx ends before the kubeconfig has been printed, serve
-// returns an error, and otherwise nil.
+// serve runs the cluster until ctx ends. It returns nil if ctx ends after serve has printed the
+// path of the kubeconfig. It returns an error if ctx ends earlier, or if a server exits.
 func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 	start := time.Now()
 	logf := func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
@@ -150,8 +149,8 @@ func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 	return c.Wait(ctx)
 }
 
-// startedByGoRun reports whether "go run" started this program: its executable is then in a
-// directory where the go command builds or caches programs.
+// startedByGoRun reports whether "go run" started this program. The executable is then in a
+// directory in which the go command builds or caches programs.
 func startedByGoRun() bool {
 	path, err := os.Executable()
 	if err != nil {
@@ -161,11 +160,11 @@ func startedByGoRun() bool {
 	return strings.Contains(path, string(filepath.Separator)+"go-build") || cache != "" && strings.HasPrefix(path, cache)
 }
 
-// cancelWithParent calls cancel when the parent process has exited: when "go run" receives a
-// SIGTERM, it exits without forwarding it.
+// cancelWithParent calls cancel when the parent process has exited. "go run" exits when it receives
+// a SIGTERM, and does not forward the signal.
 func cancelWithParent(ctx context.Context, cancel func()) {
 	parent := os.Getppid()
-	// The only possible error is that ctx has ended.
+	// The only possible error says that ctx has ended.
 	_ = wait.PollUntilContextCancel(ctx, 250*time.Millisecond, false, func(context.Context) (bool, error) {
 		return os.Getppid() != parent, nil
 	})

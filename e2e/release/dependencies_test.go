@@ -12,12 +12,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// exceptions are the unwanted modules that Weir requires. CONTRIBUTING.md gives the reason for
-// each.
+// exceptions are modules that Weir requires although Kubernetes lists them as unwanted.
+// CONTRIBUTING.md gives the reasons.
 var exceptions = map[string]bool{"github.com/klauspost/compress": true}
 
-// TestUnwantedDependencies checks that the released modules directly require no module on
-// Kubernetes' list of unwanted modules. They may require one indirectly.
+// TestUnwantedDependencies checks that no released module directly requires a module on Kubernetes'
+// list of unwanted modules, except exceptions. Indirect requirements are allowed.
 func TestUnwantedDependencies(t *testing.T) {
 	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "k8s.io/kubernetes")
 	download.Dir = "../kube"

@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// checkKrew checks the krew manifest of a release for this platform: it must name the archive in
-// the same directory, with the version and the archive's checksum.
+// checkKrew checks the krew manifest of a release in the directory dist. The manifest must name the
+// archive for this platform, with the version and the archive's checksum.
 func checkKrew(t *testing.T, dist string) {
 	t.Helper()
 	archive := fmt.Sprintf("weir_%s_linux_%s.tar.gz", version, runtime.GOARCH)

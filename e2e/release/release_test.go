@@ -1,6 +1,6 @@
 // Package release tests that a release can be installed and imported. scripts/release tags a
-// release in a clone, a file-based module proxy is created from the tags, and each module is
-// downloaded from that proxy into an empty module cache.
+// release in a clone of the repository. The test makes a file-based module proxy from the tags, and
+// downloads each module from that proxy into an empty module cache.
 package release
 
 import (
@@ -31,7 +31,8 @@ const (
 // modules are the directories of the released modules.
 var modules = []string{"", "cmd/weir", "controllerruntime", "measure/bench", "measure/doctor", "metrics", "proxy"}
 
-// TestRelease installs each program, and imports each package that is meant for users.
+// TestRelease installs each program of a release. It also resolves a module that imports each
+// public package. With -release.build, it compiles everything.
 func TestRelease(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", topLevel(t), clone)
@@ -68,8 +69,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestReleaseRefuses checks that scripts/release refuses an invalid version, a version that a
-// module already has, and uncommitted changes.
+// TestReleaseRefuses checks that scripts/release fails for an invalid version, for a version that a
+// module already has, and for uncommitted changes. A failure must not leave a commit.
 func TestReleaseRefuses(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", topLevel(t), clone)
@@ -100,7 +101,8 @@ func TestReleaseRefuses(t *testing.T) {
 	refused("not committed")
 }
 
-// publish creates a file-based module proxy from the tags of a repository.
+// publish creates a file-based module proxy from the tags of a repository, and returns its
+// directory. It also checks that no go.mod has a replacement or an unreleased version of Weir.
 func publish(t *testing.T, repository string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -125,8 +127,9 @@ func publish(t *testing.T, repository string) (dir string) {
 	return dir
 }
 
-// offline returns an environment with an empty module cache. The released modules come from proxy;
-// other modules come from this machine's module cache, or else from the usual module proxy.
+// offline returns environment variables for a go command with an empty module cache. The go command
+// gets released modules from the directory proxy. It gets other modules from this machine's module
+// cache, or else from the usual module proxy.
 func offline(t *testing.T, proxy string) []string {
 	t.Helper()
 	cache := strings.TrimSpace(run(t, ".", nil, "go", "env", "GOMODCACHE"))
@@ -142,7 +145,7 @@ func topLevel(t *testing.T) string {
 	return strings.TrimSpace(run(t, ".", nil, "git", "rev-parse", "--show-toplevel"))
 }
 
-// run runs a program and returns its standard output.
+// run runs a program in dir, and returns its standard output. env is added to the environment.
 func run(t *testing.T, dir string, env []string, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)

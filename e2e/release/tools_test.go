@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestAPIDiff checks that a name that was removed since the last release is reported until
-// CHANGELOG.md mentions it, and that unchanged names are not reported.
+// TestAPIDiff removes a name after a release. It checks that scripts/apidiff reports the removed
+// name, and no package without changes, until CHANGELOG.md mentions the name.
 func TestAPIDiff(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", "--no-tags", topLevel(t), clone)
@@ -45,8 +45,8 @@ func TestAPIDiff(t *testing.T) {
 }
 
 // TestImage creates an image and a bill of materials of a small program, and runs the image's
-// program. With -release.build, it also builds the images of the released programs with make, and
-// checks the other files that make creates.
+// program. With -release.build, it also builds the images of the released programs with make. It
+// then checks these images, the bills of materials and the krew manifest.
 func TestImage(t *testing.T) {
 	top, dir := topLevel(t), t.TempDir()
 	program, platform := filepath.Join(dir, "sbom"), "linux/"+runtime.GOARCH
@@ -83,8 +83,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// checkBill checks a bill of materials: the program that it describes, and that it contains a
-// module with its checksum.
+// checkBill checks that a bill of materials describes the program with this name and version. It
+// must contain a module whose package URL starts with purl, with a checksum.
 func checkBill(t *testing.T, file, name, purl string) {
 	t.Helper()
 	type component struct {
@@ -112,8 +112,8 @@ func checkBill(t *testing.T, file, name, purl string) {
 	}
 }
 
-// runImage unpacks an image as docker load would, and runs its program with --help. The image must
-// contain the program and the programs named by beside, and no other file.
+// runImage unpacks an image as docker load does, and runs its program with --help. It returns the
+// output. The image must contain the program and the programs in beside, and no other file.
 func runImage(t *testing.T, dir, name string, beside ...string) string {
 	t.Helper()
 	unpacked := t.TempDir()
@@ -156,7 +156,6 @@ func runImage(t *testing.T, dir, name string, beside ...string) string {
 	return string(out)
 }
 
-// unpack extracts an archive to dir.
 func unpack(t *testing.T, archive, dir string, zipped bool) {
 	t.Helper()
 	f, err := os.Open(archive)

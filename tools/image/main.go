@@ -1,10 +1,12 @@
-// Command image creates container images of one static program each, with only the program and
-// those that it runs: the base is empty, so neither a registry nor Docker is needed.
+// Command image creates the container images of one static program, one image per platform. An
+// image contains only the program and the other programs named after it. It has no base image, so
+// neither a registry nor Docker is needed.
 //
 //	image -o dist/images -version v0.1.0 linux/amd64=PROGRAM[,OTHER] linux/arm64=PROGRAM[,OTHER]
 //
-// It writes dist/images/PROGRAM, an OCI layout with an index of all platforms, for crane or skopeo
-// to push, and dist/images/PROGRAM_linux_amd64.tar and so on, for docker load.
+// It writes dist/images/PROGRAM, an OCI layout with an index of all platforms, which crane or
+// skopeo can push. It also writes dist/images/PROGRAM_linux_amd64.tar (and so on), which docker
+// load can read.
 package main
 
 import (
@@ -29,7 +31,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user is an unused user id. It is a number, so that Kubernetes can see that it is not root.
+// user is a user ID and a group ID that no user of the image has. They are numbers, so that
+// Kubernetes can check that the user is not root.
 const user = "65532:65532"
 
 func main() {
@@ -89,7 +92,7 @@ func write(dir, version string, created time.Time, programs []string) error {
 	return nil
 }
 
-// image returns an image that runs the first of files, and contains the others.
+// image returns an image for a platform. It contains all files, and runs the first.
 func image(files []string, platform *v1.Platform, version string, created time.Time) (v1.Image, error) {
 	entrypoint := "/" + filepath.Base(files[0])
 	layer, err := layer(files, created)
@@ -120,7 +123,8 @@ func image(files []string, platform *v1.Platform, version string, created time.T
 	return mutate.ConfigFile(img, config)
 }
 
-// static returns an error if a program needs an interpreter, which an empty image lacks.
+// static returns an error if a program is linked dynamically. Such a program needs a loader, which
+// the image does not contain.
 func static(program []byte) error {
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
@@ -134,7 +138,7 @@ func static(program []byte) error {
 	return nil
 }
 
-// layer returns a layer with programs in its root.
+// layer returns a layer that contains the programs in its root directory.
 func layer(files []string, created time.Time) (v1.Layer, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)

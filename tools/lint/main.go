@@ -1,10 +1,11 @@
-// Command lint runs go vet's analyzers and staticcheck's on the packages in its arguments. It
+// Command lint runs the analyzers of go vet and of staticcheck on the packages in its arguments. It
 // accepts staticcheck's flags.
 //
-// Both need facts about all imported packages, including hundreds of Kubernetes'. This program
-// parses and type-checks these once, and analyzes foreign packages less than staticcheck: not which
-// of their functions have no effect, never return nil, or take pairs of arguments. That would take
-// two thirds of its time. make staticcheck runs the full staticcheck.
+// The analyzers need facts about all imported packages, which include hundreds of Kubernetes'
+// packages. This program loads these packages once for all analyzers. It skips three analyses of
+// functions in other modules: whether a function has no effect, whether it never returns nil, and
+// whether it takes pairs of arguments. These analyses would take two thirds of the time. make
+// staticcheck runs the full staticcheck.
 package main
 
 import (
@@ -38,12 +39,12 @@ func main() {
 	command.Run()
 }
 
-// ofFunctions are the analyzers that compute facts about functions, and the one that they need: it
-// builds all functions in static single assignment form.
+// ofFunctions are the analyzers that compute facts about functions, and buildir, which they need.
+// buildir converts all functions into static single assignment form.
 var ofFunctions = map[string]bool{"buildir": true, "nilness": true, "fact_purity": true, "SA5012": true}
 
-// spareOthers keeps an analyzer, and those that it requires, from analyzing functions of other
-// modules. The standard library is small, and is analyzed.
+// spareOthers changes an analyzer, and the analyzers that it requires. If they are in ofFunctions,
+// they skip packages of other modules. They still analyze the standard library, which is small.
 func spareOthers(a *analysis.Analyzer, seen map[*analysis.Analyzer]bool) {
 	if seen[a] {
 		return

@@ -1,5 +1,5 @@
-// Command sbom writes the software bill of materials of Go programs, as CycloneDX JSON: the modules
-// that the linker has recorded in each.
+// Command sbom writes the software bill of materials of Go programs, as CycloneDX JSON. The bill
+// lists the modules that the linker has recorded in the program.
 //
 //	sbom -version v0.1.0 PROGRAM ...
 //
@@ -48,8 +48,8 @@ func write(program, version string) (err error) {
 	return cdx.NewBOMEncoder(f, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom(info, version))
 }
 
-// bom returns the bill of the program that info describes. Modules in the program's own workspace
-// have no version; they receive version.
+// bom returns the bill of materials of the program that info describes. Weir's own modules get the
+// given version.
 func bom(info *buildinfo.BuildInfo, version string) *cdx.BOM {
 	main := component(&info.Main, version)
 	main.Type, main.Name = cdx.ComponentTypeApplication, path.Base(info.Path)
@@ -81,7 +81,7 @@ func component(m *debug.Module, version string) cdx.Component {
 	}
 	purl := "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(at, "+", "%2B")
 	c := cdx.Component{Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: at, BOMRef: purl, PackageURL: purl}
-	// The sum in go.sum is a SHA-256 of the module's files and their names.
+	// The sum is a SHA-256 of the module's file names and contents.
 	if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && len(sum) == 32 {
 		c.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}}
 	}

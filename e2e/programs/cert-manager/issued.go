@@ -14,7 +14,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 )
 
-// issued reads the issued certificates from the controllers' own caches.
+// issued reads Certificates and Secrets from the caches of cert-manager's controllers.
 type issued struct {
 	certificates cmlisters.CertificateLister
 	secrets      corelisters.SecretNamespaceLister
@@ -24,8 +24,8 @@ func newIssued(c *controller.Context) issued {
 	return issued{c.SharedInformerFactory.Certmanager().V1().Certificates().Lister(), c.KubeSharedInformerFactory.Secrets().Lister().Secrets(namespace)}
 }
 
-// certificate contains the parts of a certificate that are the same in two runs: no keys and no
-// times.
+// certificate has the values of a certificate that do not differ between runs, such as its names.
+// It omits keys and times.
 type certificate struct {
 	DNSNames   []string          `json:"dnsNames"`
 	Subject    string            `json:"subject"`
@@ -38,8 +38,8 @@ type certificate struct {
 	Conditions map[string]string `json:"conditions"`
 }
 
-// all returns the issued certificates of all Certificates that are ready, by name. It returns none
-// if the cache cannot be read.
+// all describes the certificates of all Certificates that are ready, by the Certificate's name. If
+// the cache cannot be read, the result is empty.
 func (i issued) all() map[string]any {
 	all := map[string]any{}
 	wanted, err := i.certificates.Certificates(namespace).List(labels.Everything())

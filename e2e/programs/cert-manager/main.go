@@ -1,5 +1,5 @@
-// Command cert-manager runs those controllers of cert-manager that issue certificates of a CA in
-// the cluster, and reports the issued certificates.
+// Command cert-manager runs the controllers of cert-manager that issue certificates of a CA in the
+// cluster. It reports the issued certificates (see package report).
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/weirproject/weir/e2e/programs/report"
 )
 
-// namespace is the namespace of the certificates.
+// namespace is the namespace of the Certificates.
 const namespace = "certificates"
 
 func main() {

@@ -9,9 +9,9 @@ import (
 	policyclient "k8s.io/client-go/kubernetes/typed/policy/v1"
 )
 
-// dryClient is a client whose evictions are dry runs at the server, because other programs run on
-// the same pods. The descheduler's own dry run is not used: it copies all objects into a fake
-// clientset, whose memory would be measured.
+// dryClient is a client that asks the server only for dry runs of evictions, because another
+// program runs on the same pods. The descheduler's own dry run cannot be used: it copies all
+// objects into a fake clientset, whose memory would be measured.
 type dryClient struct{ kubernetes.Interface }
 
 func (c dryClient) PolicyV1() policyclient.PolicyV1Interface {

@@ -10,13 +10,14 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// log parses the descheduler's log: which pods it evicts, and when it has processed all pods.
+// log parses the descheduler's log messages. They say which pods the descheduler evicts, and when a
+// run has ended.
 type log struct {
 	mu            sync.Mutex
-	now, complete map[string]any // evicted pods of the current run, and of the last complete run
+	now, complete map[string]any // evicted pods of the current run, and of the last completed run
 }
 
-// Messages of the descheduler at verbosity 1.
+// These are messages of the descheduler at verbosity 1.
 const (
 	evicted = "Evicted pod"
 	ran     = "Number of evictions/requests"
@@ -49,8 +50,8 @@ func (l *log) line(line string) {
 	}
 }
 
-// last returns the pods that were evicted in the last complete run, or nil if there was no such
-// run. The map is not changed any more.
+// last returns the pods that the last completed run evicted, or nil if no run has completed. The
+// map does not change any more.
 func (l *log) last() map[string]any {
 	l.mu.Lock()
 	defer l.mu.Unlock()

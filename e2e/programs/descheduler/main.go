@@ -1,5 +1,5 @@
-// Command descheduler runs the descheduler with a policy, repeatedly, and reports which pods its
-// last run selected for eviction. The evictions are dry runs.
+// Command descheduler runs the descheduler with a policy once per second. It reports the pods that
+// the last run selected for eviction (see package report). The evictions are dry runs.
 package main
 
 import (

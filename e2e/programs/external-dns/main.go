@@ -1,5 +1,6 @@
-// Command external-dns runs external-dns' sources of services and of pods, combined as its own main
-// package does. It reports the endpoints, which are the DNS records that external-dns would create.
+// Command external-dns runs external-dns' sources for services and pods, combined as external-dns'
+// own main package does. It reports the endpoints, which are the DNS records that external-dns
+// would create (see package report).
 package main
 
 import (
@@ -24,7 +25,7 @@ func main() {
 	}
 }
 
-// flags are command line flags of external-dns.
+// flags are external-dns' command line flags.
 var flags = []string{
 	"--provider=inmemory", "--source=service", "--source=pod", "--pod-source-domain=pods.example.org",
 }
@@ -42,7 +43,7 @@ func run() error {
 		return err
 	}
 	var r records
-	go func() { // ends once all informers have synced
+	go func() { // returns after all informers have synced
 		built, err := wrappers.Build(ctx, config)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "external-dns:", err)
@@ -53,13 +54,13 @@ func run() error {
 	return report.Serve(report.Knowledge{Count: func() int { return len(r.endpoints()) }, All: r.all})
 }
 
-// records derives the DNS records from external-dns' sources.
+// records are the DNS records that external-dns' sources derive from the cluster.
 type records struct {
-	source atomic.Pointer[source.Source] // nil until it is built
+	source atomic.Pointer[source.Source] // nil until wrappers.Build returns
 }
 
-// endpoints returns the endpoints that the sources currently derive from the cluster. It returns
-// none until the sources are built.
+// endpoints returns the current endpoints of the sources. It returns none before the sources are
+// built.
 func (r *records) endpoints() []*endpoint.Endpoint {
 	built := r.source.Load()
 	if built == nil {
@@ -72,13 +73,13 @@ func (r *records) endpoints() []*endpoint.Endpoint {
 	return found
 }
 
-// record is an endpoint and the objects from which it is derived.
+// record is an endpoint and the objects from which external-dns derived it.
 type record struct {
 	Endpoint *endpoint.Endpoint `json:"endpoint"`
 	Of       []string           `json:"of"`
 }
 
-// all returns the records by name and type.
+// all returns the records by DNS name and record type.
 func (r *records) all() map[string]any {
 	all := map[string]any{}
 	for _, e := range r.endpoints() {

@@ -1,6 +1,6 @@
-// Command k8sattributes runs the processor of the OpenTelemetry collector that adds pods'
-// attributes to telemetry. It reports the attributes that the processor adds for each simulated
-// pod.
+// Command k8sattributes runs the processor of the OpenTelemetry collector that adds attributes of
+// pods to telemetry. It reports the attributes that the processor adds for each simulated pod (see
+// package report).
 package main
 
 import (
@@ -34,7 +34,8 @@ func main() {
 	}
 }
 
-// settings make the processor associate telemetry with pods by name, and add the pods' attributes.
+// settings configure the processor: it finds the pod of telemetry by name, and adds the pod's
+// attributes.
 var settings = map[string]any{
 	"auth_type": "kubeConfig",
 	"extract": map[string]any{
@@ -70,8 +71,8 @@ func run() error {
 	return report.Serve(report.Knowledge{Count: asker.count, All: asker.all})
 }
 
-// asker finds the processor's attributes of pods: it sends an empty log for each pod through the
-// processor.
+// asker finds the attributes that the processor adds for pods. It sends one empty log per pod
+// through the processor.
 type asker struct {
 	processor processor.Logs
 	sink      *consumertest.LogsSink
@@ -79,8 +80,8 @@ type asker struct {
 	counted   int
 }
 
-// namesOf returns the names of pods. They are created in advance, so that the creation of the
-// simulated pods does not count as memory and CPU time of the processor.
+// namesOf returns the names of pods. The caller calls it before the processor starts, so that the
+// processor's measured memory does not grow later.
 func namesOf(pods *podsim.Pods) (names []types.NamespacedName) {
 	for i := range pods.Len() {
 		pod := pods.Pod(i)
@@ -106,8 +107,8 @@ func (a *asker) all() map[string]any {
 	return all
 }
 
-// ask reports whether the processor has received a pod. If so, it calls know with the attributes
-// that the processor adds.
+// ask reports whether the processor has received a pod. If so, it calls know with the attributes of
+// the processed log.
 func (a *asker) ask(pod types.NamespacedName, know func(pcommon.Map)) (known bool) {
 	logs := plog.NewLogs()
 	of := logs.ResourceLogs().AppendEmpty().Resource().Attributes()

@@ -1,4 +1,4 @@
-// Command kube-controller-manager is the upstream kube-controller-manager, which also ends when its
+// Command kube-controller-manager is the upstream kube-controller-manager. It also exits when its
 // standard input ends.
 package main
 

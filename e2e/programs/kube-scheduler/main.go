@@ -1,4 +1,4 @@
-// Command kube-scheduler is the upstream kube-scheduler, which also ends when its standard input
+// Command kube-scheduler is the upstream kube-scheduler. It also exits when its standard input
 // ends.
 package main
 

@@ -11,14 +11,14 @@ import (
 	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
-// api is a client of the metrics API.
+// api is a client of metrics-server's API.
 type api struct {
 	base   string
 	client *http.Client
 }
 
-// usage is the measured usage: CPU in thousandths of a core, memory in bytes. It omits the times of
-// the measurement, which depend on when metrics-server scraped.
+// usage is a resource usage: CPU in thousandths of a core, memory in bytes. It omits the time of
+// the measurement, which differs between runs.
 type usage struct {
 	CPU    int64 `json:"cpu"`
 	Memory int64 `json:"memory"`
@@ -29,13 +29,14 @@ func usageOf(list corev1.ResourceList) usage {
 	return usage{int64(math.Round(float64(cpu.ScaledValue(resource.Nano)) / 1e6)), list.Memory().Value()}
 }
 
-// measured is the answer for a pod or a node.
+// measured is metrics-server's answer for a pod or a node.
 type measured struct {
 	Labels map[string]string `json:"labels"`
-	Usage  map[string]usage  `json:"usage"` // by container
+	Usage  map[string]usage  `json:"usage"` // by container; the key for a node is empty
 }
 
-// all returns the answers for pods and nodes by name. It is empty until the server serves.
+// all returns the answers for all pods and nodes by name. It is empty if a request fails, such as
+// before metrics-server is ready.
 func (a api) all() map[string]any {
 	all := map[string]any{}
 	var pods v1beta1.PodMetricsList

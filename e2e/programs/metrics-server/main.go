@@ -1,4 +1,5 @@
-// Command metrics-server runs metrics-server, and reports its API's answers for all pods and nodes.
+// Command metrics-server runs metrics-server. It reports the answers of metrics-server's API for
+// all pods and nodes (see package report).
 package main
 
 import (
@@ -29,7 +30,7 @@ func run() error {
 	opts := options.NewOptions()
 	opts.Kubeconfig, opts.DisableAuthForTesting, opts.MetricResolution = os.Getenv("KUBECONFIG"), true, 2*time.Second
 	opts.SecureServing.Listener, opts.SecureServing.BindPort = listener, listener.Addr().(*net.TCPAddr).Port
-	opts.SecureServing.ServerCert.CertDirectory = "" // in memory
+	opts.SecureServing.ServerCert.CertDirectory = "" // keep the certificate in memory
 	opts.KubeletClient.KubeletUseNodeStatusPort, opts.KubeletClient.DeprecatedCompletelyInsecureKubelet = true, true
 	config, err := opts.ServerConfig()
 	if err != nil {
@@ -48,7 +49,7 @@ func run() error {
 		}
 	}()
 	api := api{base: "https://" + listener.Addr().String() + "/apis/metrics.k8s.io/v1beta1/", client: &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // its certificate is self-signed
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the certificate is self-signed
 	}}}
 	return report.Serve(report.Known(api.all))
 }

@@ -1,5 +1,5 @@
-// Command prometheus runs Prometheus' service discovery for the pods of a cluster, and reports the
-// targets.
+// Command prometheus runs Prometheus' service discovery for the pods of a cluster. It reports the
+// targets that Prometheus would scrape (see package report).
 package main
 
 import (
@@ -45,14 +45,15 @@ func run() error {
 	return report.Serve(report.Knowledge{Count: t.count, All: t.all})
 }
 
-// targets are the targets that Prometheus would scrape, by source.
+// targets are the groups of targets that Prometheus would scrape, by source: one group for each
+// pod.
 type targets struct {
 	mu    sync.Mutex
 	known map[string]any
 }
 
-// take receives groups of targets until ctx ends. A group replaces the previous group of its
-// source.
+// take receives groups of targets until ctx ends. A new group replaces the previous group of the
+// same source. An empty group removes it.
 func (t *targets) take(ctx context.Context, groups <-chan []*targetgroup.Group) {
 	for {
 		select {

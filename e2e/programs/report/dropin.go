@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// DropIn describes how a program uses the drop-in.
+// DropIn describes how a program uses Weir's drop-in for client-go.
 type DropIn struct {
 	Informers int `json:"informers"` // running informers
-	// Captured is the number of watches whose responses the informers read themselves. An informer
-	// whose client had to read a list lets the client read its watches, too.
+	// Captured is the number of watches whose responses the informers read themselves, instead of
+	// client-go. An informer whose client read the list also lets the client read the watch.
 	Captured int `json:"captured"`
 }
 
 // dropIn finds the drop-in's informers in the stacks of this program's goroutines. It cannot call
-// the drop-in, because an unchanged program does not contain it.
+// the drop-in's package, because the unchanged program does not link it.
 func dropIn() (found DropIn) {
 	stacks := make([]byte, 1<<20)
 	for {
@@ -31,8 +31,8 @@ func dropInOf(stacks string) (found DropIn) {
 		if strings.Contains(stack, "weir/clientgo.(*informer).RunWithContext(") {
 			found.Informers++
 		}
-		// If a client reads the response, the drop-in reads a stream too, but this stream is not read
-		// from an HTTP connection.
+		// The drop-in reads a stream in both cases. If client-go reads the response, the stream does not
+		// read from an HTTP connection.
 		_, reads, ok := strings.Cut(stack, "http")
 		if ok && strings.Contains(reads, "weir/internal/core/source.(*stream).Read(") {
 			found.Captured++

@@ -58,7 +58,7 @@ func TestDropIn(t *testing.T) {
 			}
 			soon, cancelSoon := context.WithTimeout(ctx, time.Minute)
 			defer cancelSoon()
-			// The informer starts to watch only after its list.
+			// The informer starts its watch only after its list.
 			testenv.EventuallyNoError(t, soon, "it is reported", func() error {
 				if got := dropIn(); got != test.want {
 					return fmt.Errorf("got %+v, want %+v", got, test.want)

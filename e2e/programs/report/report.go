@@ -1,7 +1,7 @@
-// Package report lets a program under test report its view of the cluster: the program answers
-// questions, one per line of its standard input, with lines of JSON on its standard output. A
-// program whose results are objects in the cluster reports nothing, but also ends when its standard
-// input ends.
+// Package report lets a test ask a program under test for its objects. The test writes questions to
+// the program's standard input, one per line. The program answers each with a line of JSON on its
+// standard output. It exits when its standard input ends. A program whose results are objects in
+// the cluster answers only AskDropIn.
 package report
 
 import (
@@ -15,31 +15,30 @@ import (
 	"runtime/pprof"
 )
 
-// Questions to a program.
+// These are the questions to a program.
 const (
-	AskCount  = "count"   // answer: the number of objects that the program has
-	AskAll    = "all"     // answer: all objects that the program has, by name
+	AskCount  = "count"   // answer: number of the program's objects
+	AskAll    = "all"     // answer: the program's objects, by name
 	AskDropIn = "drop-in" // answer: a DropIn
 )
 
-// Knowledge gives access to the objects that a program has. The test asks for it while it measures
-// the program, so Count must use little memory.
+// Knowledge gives access to the objects of a program. The test calls Count while it measures the
+// program, so Count must use little memory. Serve calls both functions from one goroutine.
 type Knowledge struct {
 	Count func() int
 	All   func() map[string]any // by name
 }
 
-// Known returns the Knowledge of a program for which All is cheap, because it returns an existing
-// or a small map.
+// Known returns a Knowledge whose Count calls all. all must be cheap: it must return an existing
+// map or a small map.
 func Known(all func() map[string]any) Knowledge {
 	return Knowledge{Count: func() int { return len(all()) }, All: all}
 }
 
-// EndWithInput calls Serve in the background, for a program that reports no objects. Serve answers
-// AskDropIn; when the standard input ends, EndWithInput exits the program. EndWithInput does not
-// block.
+// EndWithInput starts Serve in the background and returns. It is for a program that reports no
+// objects: Serve answers AskDropIn. When the standard input ends, EndWithInput exits the program.
 func EndWithInput() {
-	go func() { // ends with the program
+	go func() { // exits the program
 		if err := Serve(Known(func() map[string]any { return nil })); err != nil {
 			fmt.Fprintln(os.Stderr, "report:", err)
 		}
@@ -47,20 +46,20 @@ func EndWithInput() {
 	}()
 }
 
-// Serve answers questions until the standard input ends, at the latest when the parent process has
-// ended.
+// Serve answers questions from the standard input until the input ends. The input also ends when
+// the parent process exits. Serve returns an error if it cannot read a question or write an answer.
 func Serve(known Knowledge) error {
 	defer profile()()
 	return serve(os.Stdin, os.Stdout, known)
 }
 
 // ProfileVariable is an environment variable with the path of a file. If it is set, the program
-// writes a CPU profile to this file when its standard input ends. It also writes a heap profile, of
-// allocated and live memory, to the path with .heap appended.
+// writes a CPU profile to this file when its standard input ends. It also writes a heap profile to
+// the same path with the suffix .heap.
 const ProfileVariable = "PROGRAM_CPU_PROFILE"
 
-// profile starts a CPU profile if ProfileVariable is set. stop ends it and writes the profiles; it
-// is never nil.
+// profile starts a CPU profile if ProfileVariable is set. stop ends the profile and writes the CPU
+// and heap profiles. stop is never nil.
 func profile() (stop func()) {
 	name := os.Getenv(ProfileVariable)
 	if name == "" {
@@ -83,8 +82,8 @@ func profile() (stop func()) {
 	}
 }
 
-// writeHeap writes a heap profile. It collects garbage first, because the profile shows the state
-// after the last collection.
+// writeHeap writes a heap profile. It runs the garbage collector first, because the profile shows
+// the heap at the last collection.
 func writeHeap(name string) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -115,5 +114,5 @@ func answerTo(question string, known Knowledge) any {
 	case AskDropIn:
 		return dropIn()
 	}
-	return known.All() // encoding sorts the keys
+	return known.All() // json.Marshal sorts the keys
 }
