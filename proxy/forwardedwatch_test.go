@@ -25,8 +25,8 @@ import (
 )
 
 // TestForwardedWatchEndsBetweenEvents checks that the client of a forwarded watch receives a prefix
-// of the events, all of them whole, and then the end. It ends the watch at every point, with every
-// division of the body into reads.
+// of the events, all of them whole, and then the end. It ends the watch at random points, with
+// random divisions of the body into reads.
 func TestForwardedWatchEndsBetweenEvents(t *testing.T) {
 	formats := map[string]func(n int) []byte{
 		"application/json": func(n int) []byte { return append(bytes.Repeat([]byte("j"), n), '\n') },
@@ -128,7 +128,7 @@ func TestForwardedWebSocketEndsEarly(t *testing.T) {
 }
 
 // TestForwardedWatchBreaks checks that the client gets an error if a stream breaks. It gets none if
-// the stream breaks between two events and the client can resume there.
+// the connection to the upstream broke between two events and the client can resume there.
 func TestForwardedWatchBreaks(t *testing.T) {
 	const event, end = "an event\n", `{"metadata":{"annotations":{"` + metav1.InitialEventsAnnotationKey + `":"true"}}}` + "\n"
 	const initial = "resourceVersion=0&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"

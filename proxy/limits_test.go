@@ -117,8 +117,8 @@ func TestTooManyRequests(t *testing.T) {
 	tp.want(http.StatusOK, "jane", list)
 }
 
-// TestUpgradesAreBounded checks that a request for an upgrade, for any path, counts as a request in
-// progress until it is upgraded. It also counts as a watch from the start.
+// TestUpgradesAreBounded checks that an upgraded connection, for any path, counts as a watch and no
+// longer as a request in progress. An upgrade above the bound of watches gets 429.
 func TestUpgradesAreBounded(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{MaxRequests: 1, MaxLongRunning: 2, MaxWatchesPerUser: 2, timeouts: impatient()})
 	over := make(chan struct{})

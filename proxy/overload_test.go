@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// TestLargeHead checks that a head may contain a long query, a long token and thousands of groups.
-// The proxy refuses a larger head before it sends any review of the caller.
+// TestLargeHead checks that a head may contain a long query, a long token and another header of 160
+// KiB. The proxy refuses a larger head before it sends any review of the caller.
 func TestLargeHead(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const path = "/api/v1/pods?resourceVersion=0&labelSelector="
@@ -179,8 +179,8 @@ func TestFloodOfLeases(t *testing.T) {
 	}
 }
 
-// TestWatchesOfUser checks that the proxy bounds the watches of each user, with any token, without
-// refusing other users. It also bounds the memory of all watches.
+// TestWatchesOfUser checks that the proxy bounds the watches of each user, without refusing other
+// users. It also bounds the memory of all watches.
 func TestWatchesOfUser(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxWatchesPerUser: 2})
 	const watch = "/api/v1/pods?watch=true&resourceVersion=0"

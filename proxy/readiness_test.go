@@ -92,9 +92,8 @@ func TestReadyWithout(t *testing.T) {
 	})
 }
 
-// TestNotReadyAfterAnOutage checks that a failure during an outage of the upstream does not count
-// against a resource: after the outage, the replica is ready only once the resource has been
-// loaded.
+// TestNotReadyAfterAnOutage checks a resource that the upstream fails to list, which does not delay
+// readiness. Once the upstream itself is not healthy, the resource delays readiness again.
 func TestNotReadyAfterAnOutage(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "secrets"), Err: apierrors.NewInternalError(errors.New("not well"))})

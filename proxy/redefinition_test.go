@@ -34,10 +34,10 @@ func TestUpgradeOneByOne(t *testing.T) {
 	tp.until("it is cached", func() bool { return pods.Serving() != nil })
 }
 
-// TestGroupGrows checks a custom resource whose definition the proxy knows. If the schema of the
-// group changes because another resource is added, the proxy does not reread the resource. Shortly
-// after the start it does, because the API server may have received a change of the definition
-// later than the proxy.
+// TestGroupGrows checks a custom resource whose definition the proxy knows. If the schema of its
+// group changes, for instance because the group gets another resource, the proxy does not reread
+// the resource. It rereads the resource when the definition changes, and a built-in resource when
+// the schema of its group changes.
 func TestGroupGrows(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})

@@ -22,7 +22,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestSlowBody checks that the proxy does not wait for a body that a request does not need.
+// TestSlowBody checks that the proxy waits only for a limited time for a body that a request does
+// not need.
 func TestSlowBody(t *testing.T) {
 	wait := timing(func(w *timeouts) { w.discard = 200 * time.Millisecond })
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: wait})
@@ -212,9 +213,9 @@ func (b *tricklingBody) Read(p []byte) (int, error) {
 func (b *tricklingBody) Close() error { return nil }
 
 // TestTrickledBody checks how long a client that sends a body slowly can occupy a seat, that is, a
-// place among the requests in progress. A client that sends more slowly than seatPace is
-// disconnected. A faster client can send the whole body, however slowly the upstream reads. The
-// client of a long-running request, which has no seat, may be slow.
+// place among the requests in progress. If it sends more slowly than seatPace, a read of its body
+// fails. A faster client can send the whole body, however slowly the upstream reads. The client of
+// a long-running request, which has no seat, may be slow.
 func TestTrickledBody(t *testing.T) {
 	const size, reads = 32 << 10, 1000
 	for name, tt := range map[string]struct {

@@ -143,7 +143,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// TestLongSelectors checks that only the term with the name is parsed in a long field selector.
+// TestLongSelectors compares requests with long parameters. In a long field selector, the proxy
+// parses only the term with the name.
 func TestLongSelectors(t *testing.T) {
 	long := strings.Repeat("x", 512)
 	for _, query := range []string{

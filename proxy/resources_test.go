@@ -126,9 +126,9 @@ func TestCannotCache(t *testing.T) {
 	}
 }
 
-// TestNewlyDefined checks that the proxy soon retries to cache a resource if it cannot determine
-// yet which server serves the resource. The proxy does not retry a resource that must not be
-// cached.
+// TestNewlyDefined checks when the proxy retries to cache a resource whose APIService it cannot
+// read. If the APIService does not exist yet, it retries after UndefinedTTL. If it may not read the
+// APIService, it retries after RejectedTTL.
 func TestNewlyDefined(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	for code, want := range map[int]time.Duration{http.StatusNotFound: mirror.UndefinedTTL, http.StatusForbidden: mirror.RejectedTTL} {

@@ -87,7 +87,8 @@ func TestKubeconfig(t *testing.T) {
 	}
 }
 
-// TestClosed checks that a closed server answers 503 and does not start again.
+// TestClosed checks that Close ends served and forwarded watches, and that a closed server does not
+// start again.
 func TestClosed(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	served := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")

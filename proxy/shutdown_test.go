@@ -67,8 +67,8 @@ func (tp *testProxy) rest(resp *http.Response) (lines []string) {
 }
 
 // TestShutdown checks that the proxy is not ready during a shutdown, but continues to serve.
-// Watches end without an error; those served from the cache end with a bookmark that covers exactly
-// the events that they sent. Responses ask clients to close their connections.
+// Watches end without an error. If they allow bookmarks and are served from the cache, they end
+// with a bookmark at the last change. Responses ask clients to close their connections.
 func TestShutdown(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const marked = "&allowWatchBookmarks=true"

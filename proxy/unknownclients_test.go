@@ -324,8 +324,9 @@ func TestHeadOfWatch(t *testing.T) {
 	}
 }
 
-// TestInvalidRequests checks that a response that the HTTP server itself sends uses the memory
-// budget until the client reads it or its time is over. Other requests do not release it earlier.
+// TestInvalidRequests checks a request that the HTTP server itself answers with 400, without a call
+// of the handler. The head counts until the server resets the stream, because the client does not
+// read the response. Another request does not end this earlier.
 func TestInvalidRequests(t *testing.T) {
 	_, tp := start(t, apiserver.Options{}, Options{})
 	tp.get("jane", "/version")

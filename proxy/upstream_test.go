@@ -100,8 +100,8 @@ func TestConnectionsOfUnknownTokens(t *testing.T) {
 	}
 }
 
-// TestReadAhead checks that the upstream can send at most readAhead bytes of a response that the
-// client does not read. Another transport with the same credentials must not change that.
+// TestReadAhead checks that the transports announce a window of readAhead bytes to the upstream.
+// The upstream can send no more bytes of a response that the client does not read.
 func TestReadAhead(t *testing.T) {
 	var window atomic.Uint32
 	server := httptest.NewUnstartedServer(nil)
@@ -127,8 +127,8 @@ func TestReadAhead(t *testing.T) {
 	}
 }
 
-// TestBufferedBodies checks an upstream that closes the connection and reports that it did not
-// process the request. The transport can then send the body again.
+// TestBufferedBodies checks that a transport can send a body of up to maxBuffered bytes again. It
+// must do so if the upstream closes the connection and reports that it did not process the request.
 func TestBufferedBodies(t *testing.T) {
 	u := passTo(t, func(http.ResponseWriter, *http.Request) {})
 	for _, size := range []int{1, maxBuffered, maxBuffered + 1} {

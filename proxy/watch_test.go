@@ -164,7 +164,7 @@ func TestUpstreamHangs(t *testing.T) {
 
 // TestRelist checks what watchers receive after a relist: first the deletions, with no newer
 // resourceVersion than the watchers had, and then the other changes in their order. A watcher that
-// reconnects to this or another replica misses nothing.
+// reconnects misses nothing.
 func TestRelist(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{Resources: []string{"pods"}})
 	client := u.writerPast()

@@ -70,8 +70,9 @@ func TestHeadsOfRequests(t *testing.T) {
 	}
 }
 
-// TestHeadsWithoutRequests opens streams with large heads whose handlers never start. It checks
-// that these heads count until their streams end, even if other requests start.
+// TestHeadsWithoutRequests opens streams with large heads. It checks that a head counts until a
+// request of about its size begins, even if other requests begin. The head of a reset stream counts
+// until a request of the connection has ended.
 func TestHeadsWithoutRequests(t *testing.T) {
 	const fields = 1000
 	r := &http.Request{ProtoMajor: 2, Header: http.Header{}}
