@@ -1,9 +1,13 @@
 package pack
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/weirproject/weir/internal/core/compress"
+	"github.com/weirproject/weir/internal/core/views"
 )
 
 const (
@@ -41,7 +45,8 @@ func (p *Packer) Pack(dst, raw []byte) (packed []byte, d *Dictionary) {
 
 // PackSibling packs an object of a group, such as the replicas of a workload. It is like Pack, but
 // if another object of the group is similar, it packs raw as a patch of that object. The result is
-// then often a tenth as large. The caller should pass the result to Note if it stores it.
+// then often a tenth as large. The caller should pass the result to Note if it stores it. If
+// name.Group is empty, the object has no group, and PackSibling, Note and Release treat it alone.
 func (p *Packer) PackSibling(dst, raw []byte, name Name) (packed []byte, d *Dictionary) {
 	if packed, d = p.siblings.pack(dst, raw, name); d != nil {
 		return packed, d
@@ -53,7 +58,7 @@ func (p *Packer) PackSibling(dst, raw []byte, name Name) (packed []byte, d *Dict
 // caller stores. While the caller stores them, PackSibling may pack other objects against this
 // object.
 func (p *Packer) Note(name Name, d *Dictionary, packed string, size int) {
-	if d != nil && d.base == nil {
+	if d != nil && d.base == nil && name.Group != "" {
 		p.siblings.note(name, d, packed, size)
 	}
 }
@@ -62,28 +67,27 @@ func (p *Packer) Note(name Name, d *Dictionary, packed string, size int) {
 // object changed or was deleted. If other objects are packed against the object, only they keep the
 // bytes in memory, and Size counts the bytes.
 func (p *Packer) Release(name Name, d *Dictionary, packed string) {
-	if d != nil && d.base == nil {
+	if d != nil && d.base == nil && name.Group != "" {
 		p.siblings.release(name, packed)
 	}
 }
 
-// Observe records an object that was packed by Pack or PackSibling, or that is stored as a patch.
-// It may copy raw as a sample, and creates a dictionary if it has enough samples. renewed reports
-// whether it created one.
-func (p *Packer) Observe(raw []byte) (renewed bool) {
+// Observe records an object that the caller stores. It may copy raw as a sample, and creates a
+// dictionary if it has enough samples. A caller that observes its first object before it packs it
+// needs no object without a dictionary.
+func (p *Packer) Observe(raw []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.objects++; p.objects < p.every {
-		return false
+		return
 	}
 	p.objects = 0
 	p.samples = append(p.samples, slices.Clone(raw[:min(len(raw), sampleBytes)]))
 	if p.every > 1 && len(p.samples) < dictSamples {
-		return false
+		return
 	}
 	p.current.Store(newDictionary(p.samples))
 	p.samples, p.every = nil, max(sampleEvery, p.every*renewFactor)
-	return true
 }
 
 // Size returns the size of the newest dictionary, of the samples and of the siblings' bases, in
@@ -97,4 +101,140 @@ func (p *Packer) Size() int64 {
 		n += int64(cap(s))
 	}
 	return n
+}
+
+// ErrCorrupt is returned for bytes that were not packed with the dictionary, and for a patch that
+// does not fit its base.
+var ErrCorrupt = errors.New("pack: corrupt")
+
+// The first byte of a packed object is its packing method.
+const (
+	methodStored  = iota // not compressed
+	methodS2             // S2 with the dictionary
+	methodSibling        // as a patch of a sibling
+)
+
+const (
+	dictSamples  = 4           // the number of samples in a dictionary
+	maxDictBytes = 32<<10 - 16 // S2 accepts up to 64 KiB
+)
+
+// Dictionary packs and unpacks objects. It is created from a few samples, and is immutable and safe
+// for concurrent use. The caller must keep the dictionary as long as it stores an object that was
+// packed with the dictionary. The nil *Dictionary is valid: it stores objects without packing them.
+//
+// A dictionary packs with S2 against whole sample objects, at most 32 KiB in total. The tables of
+// S2's encoder are several times larger. They are in scratch, which the garbage collector frees
+// while no caller packs.
+type Dictionary struct {
+	content []byte
+	decoder *compress.Dict // has no encoder tables
+	scratch sync.Pool      // of *scratch
+
+	base     *base // if set, packs siblings; the fields above are then empty
+	attached atomic.Pointer[any]
+}
+
+// Attached returns a value that is attached to the dictionary, such as the common parts of its
+// objects. The first call creates the value with make. All calls return the same value, so all
+// callers must expect the same type.
+func (d *Dictionary) Attached(make func() any) any {
+	if p := d.attached.Load(); p != nil {
+		return *p
+	}
+	made := make()
+	d.attached.CompareAndSwap(nil, &made)
+	return *d.attached.Load()
+}
+
+// scratch is the working memory of one call of pack.
+type scratch struct {
+	encoder *compress.Dict
+	buf     []byte
+}
+
+// newDictionary creates a dictionary whose content is the samples.
+func newDictionary(samples [][]byte) *Dictionary {
+	d := new(Dictionary)
+	for _, sample := range samples {
+		d.content = append(d.content, sample[:min(len(sample), sampleBytes)]...)
+	}
+	// The capacity is exact, because the content stays in memory. NewDict needs room for 16 bytes
+	// after the content.
+	d.content = append(make([]byte, 0, max(len(d.content), compress.MinDictBytes)+16), d.content...)
+	if len(d.content) < compress.MinDictBytes {
+		d.content = d.content[:compress.MinDictBytes]
+	}
+	d.decoder = d.makeDict()
+	return d
+}
+
+// makeDict returns the content as an S2 dictionary. Its first sample is at the start, because most
+// objects start like a sample.
+func (d *Dictionary) makeDict() *compress.Dict { return compress.NewDict(d.content) }
+
+func (d *Dictionary) getScratch() *scratch {
+	if sc, ok := d.scratch.Get().(*scratch); ok {
+		return sc
+	}
+	return &scratch{encoder: d.makeDict()}
+}
+
+// pack packs raw and appends the result to dst. The result is at most one byte longer than raw.
+func (d *Dictionary) pack(dst, raw []byte) []byte {
+	if d == nil {
+		return append(dst, raw...)
+	}
+	need := compress.MaxBlockLen(len(raw))
+	if need < 0 || len(raw) < 16 {
+		return append(append(dst, methodStored), raw...)
+	}
+	sc := d.getScratch()
+	defer d.scratch.Put(sc)
+	sc.buf = slices.Grow(sc.buf[:0], need)
+	packed := sc.encoder.Encode(sc.buf[:need], raw)
+	if len(packed) >= len(raw) {
+		return append(append(dst, methodStored), raw...)
+	}
+	return append(append(dst, methodS2), packed...)
+}
+
+// Unpack unpacks packed and appends the raw bytes to dst. size is their number. If packed was
+// obviously not packed with d, Unpack returns dst and ErrCorrupt. It does not retain packed.
+func (d *Dictionary) Unpack(dst []byte, packed string, size int) ([]byte, error) {
+	bytes := views.Bytes(packed)
+	if d == nil {
+		return append(dst, bytes...), nil
+	}
+	return d.unpack(dst, bytes, size)
+}
+
+func (d *Dictionary) unpack(dst, packed []byte, size int) ([]byte, error) {
+	if d.base != nil {
+		return d.base.unpackSibling(dst, packed, size)
+	}
+	if len(packed) == 0 {
+		return dst, ErrCorrupt
+	}
+	method, packed := packed[0], packed[1:]
+	if method == methodStored {
+		return append(dst, packed...), nil
+	}
+	if n, err := compress.DecodedLen(packed); err != nil || n != size {
+		return dst, ErrCorrupt
+	}
+	dst = slices.Grow(dst, size)
+	n := len(dst)
+	out, err := d.decoder.Decode(dst[n:n:n+size], packed)
+	if err != nil {
+		return dst[:n], ErrCorrupt
+	}
+	return dst[:n+len(out)], nil
+}
+
+func (d *Dictionary) footprint() int64 {
+	if d == nil {
+		return 0
+	}
+	return int64(cap(d.content))
 }

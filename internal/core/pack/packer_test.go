@@ -21,7 +21,9 @@ type held struct {
 // take packs an object and then observes it.
 func take(p *Packer, raw []byte) (h held, renewed bool) {
 	packed, d := p.Pack(nil, raw)
-	return held{raw, string(packed), d}, p.Observe(raw)
+	before := p.current.Load()
+	p.Observe(raw)
+	return held{raw, string(packed), d}, p.current.Load() != before
 }
 
 // TestSecondDictionary checks that the first dictionary, of consecutive objects, is soon replaced

@@ -110,7 +110,7 @@ func newSiblings() *siblings {
 	return &siblings{seed: maphash.MakeSeed()}
 }
 
-// Name identifies an object and the group of its siblings.
+// Name identifies an object and the group of its siblings. Group is empty if it has none.
 type Name struct{ Group, Object string }
 
 func (k *siblings) hash(text string) uint64 { return maphash.String(k.seed, text) }
@@ -237,7 +237,7 @@ func (k *siblings) release(n Name, packed string) {
 // pack packs raw against its group's base and appends the result to dst. d is nil if the group has
 // no base that is similar to raw.
 func (k *siblings) pack(dst, raw []byte, name Name) (_ []byte, d *Dictionary) {
-	if len(raw) > maxSibling {
+	if len(raw) > maxSibling || name.Group == "" {
 		return dst, nil
 	}
 	d, fresh := k.find(k.hash(name.Group), name.Object)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // AddIndex adds an index under a name. The store may already contain objects. AddIndex is safe for
@@ -52,7 +50,9 @@ func (s *Store) startIndex(name string, ix Index) (*indexBuilder, error) {
 		return nil, fmt.Errorf("index %q: %w", name, ErrIndexExists)
 	}
 	s.reserved[name] = struct{}{}
-	return &indexBuilder{s: s, index: newByteIndex(name, ix)}, nil
+	b := &indexBuilder{s: s, index: newByteIndex(name, ix)}
+	b.set.indexes = []*byteIndex{b.index}
+	return b, nil
 }
 
 // finish builds the index, adds it to the store, and ends the reservation of its name.
@@ -100,12 +100,11 @@ func (s *Store) funcIndex(name string) *funcIndex {
 
 // indexBuilder builds an index by label or field while the store is in use.
 type indexBuilder struct {
-	s      *Store
-	index  *byteIndex
-	table  tree[string, *Object] // the index has the values of this table's objects
-	values [][]byte
-	meta   wire.Meta
-	raw    []byte
+	s     *Store
+	index *byteIndex
+	table tree[string, *Object] // the index has the values of this table's objects
+	set   byteIndexSet          // of index alone
+	ops   indexOps              // scratch
 }
 
 // buildRounds is how often a builder catches up while writers continue. After that it blocks the
@@ -155,35 +154,24 @@ func eachDifference(before, after *tree[string, *Object], visit func(was, is *Ob
 
 // change removes the index entries of version was and adds those of version is. Either may be nil.
 func (b *indexBuilder) change(was, is *Object) error {
-	if was != nil {
-		if err := b.read(was); err != nil {
-			return err
-		}
-		for _, v := range b.values {
-			b.index.remove(string(v), was.key)
-		}
-	}
-	if is == nil {
-		return nil
-	}
-	if err := b.read(is); err != nil {
+	if err := b.each(was, b.index.remove); err != nil {
 		return err
 	}
-	for _, v := range b.values {
-		b.index.add(string(v), is.key)
-	}
-	return nil
+	return b.each(is, func(value, key string) { b.index.add(value, key) })
 }
 
-func (b *indexBuilder) read(o *Object) (err error) {
-	if !o.layout.isValue {
-		b.raw, err = o.Meta(&b.meta, b.raw)
+// each calls visit with each value of a version, which may be nil.
+func (b *indexBuilder) each(o *Object, visit func(value, key string)) error {
+	if o == nil {
+		return nil
 	}
-	if err == nil {
-		b.values, err = b.index.source.heldValues(b.values[:0], o, &b.meta, b.raw)
-	}
-	if err != nil {
+	defer b.ops.reset()
+	b.ops.spans = b.ops.spans[:0]
+	if err := b.ops.readHeld(&b.set, o); err != nil {
 		return &IndexError{Index: b.index.name, Key: o.key, Err: err}
+	}
+	for _, sp := range b.ops.spans {
+		visit(b.ops.text(sp), o.key)
 	}
 	return nil
 }

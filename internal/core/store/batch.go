@@ -1,11 +1,12 @@
 package store
 
 import (
-	"hash/maphash"
+	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
-	"github.com/weirproject/weir/internal/core/views"
-	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/core/pack"
 )
 
 // batch is the set of changes that the writers have prepared: at most one change for each key, and
@@ -13,61 +14,70 @@ import (
 // the version in the table) before they lock Store.mu. Store.writing guards the batch. The batch is
 // prepared for one set of indexes, so AddIndex and DropIndex apply it before they change the set. A
 // store has a batch only while a change is buffered.
+//
+// Packing is most of the work of putting objects. The writer packs when it flushes the batch. When
+// objects arrive faster than one goroutine packs, a second goroutine packs while the batch still
+// fills. It ends when no object is left to pack, and pack waits for it.
 type batch struct {
-	list     []pending
+	list     []pending // of capacity batchChanges: a pending stays in its place
 	keys     map[string]struct{}
 	listed   bool // at least one change comes from a replace
-	queue    packQueue
-	ops      []indexOp
-	arena    []byte // the values of ops
-	records  []Change
+	index    indexOps
+	records  []Change  // what the log receives of list
 	woken    []*Cursor // the cursors that the records wake
 	notified []any     // scratch for signal; empty otherwise
 
-	// Scratch memory.
-	spans  []span
-	values [][]byte
-	meta   wire.Meta
-	raw    []byte
+	raws     []byte // the bytes of the unpacked objects
+	unpacked [batchChanges]*pending
+	began    time.Time    // when the first of them was added
+	patches  bool         // patch the previous version instead of packing
+	added    atomic.Int32 // number of unpacked
+	taken    atomic.Int32 // number of unpacked that a goroutine has taken
+	apart    sync.WaitGroup
+	running  atomic.Bool // the second goroutine runs
+	scratch  [2][]byte
 }
 
-// The store flushes a batch that has batchChanges changes, or batchBytes bytes.
 const (
+	// The store flushes a batch that has batchChanges changes, or batchBytes bytes.
 	batchChanges = 128
 	batchBytes   = 256 << 10
+	// A second goroutine helps to pack when packApart objects wait and arrive faster than one per
+	// packTime, which is about the time to pack one object. To start it for fewer objects costs more
+	// time than it saves.
+	packApart = 8
+	packTime  = 10 * time.Microsecond
+	// fastTime is the mean time between two objects below which they count as frequent. The store
+	// patches frequent objects instead of packing them.
+	fastTime = 100 * time.Microsecond
+	// fastLasts is how long the store patches objects after they were frequent.
+	fastLasts = time.Second
+	// A patch uses at most half of the packed bytes that it applies to, or patchBytes if that is
+	// more. If it would be larger, the object is packed instead.
+	patchBytes = 384
 )
 
-// pending is one change of a key, from version before to version object. before is the version in
-// the table, or nil. If object is nil, the change removes the writer's owner from before.
+// pending is a change that a writer has prepared. Old is the version in the table. If New is nil,
+// the change removes the writer's owner from Old, and the log receives it only if that was the last
+// owner. Revision and Awaited are set when the batch is applied.
 type pending struct {
-	writer         *Writer
-	key            string
-	before, object *Object
-	value          *decodedBox // the decoded object, or nil if the caller did not pass it
-	end            uint64      // if object is nil: the resourceVersion of the deletion
-	missed         bool        // if object is nil: the source did not report the deletion
-	// late is set if object is nil and the source has already reported end or a higher version.
-	late      bool
-	coalesced uint64  // if object is nil: see Writer.Coalesced
-	final     *Object // if object is nil: the state that the deletion reported, or nil
-	hash      uint64  // the hash of object's index values
-	from, to  int     // the range of its index changes in ops
-}
-
-// span is one value of one index: the bytes arena[from:to].
-type span struct{ index, from, to int }
-
-type indexOp struct {
-	span
-	add bool
+	Change
+	writer    *Writer
+	raw       []byte      // New's bytes until they are packed, without a uid that was cut out
+	value     *decodedBox // New's decoded value, or nil if the caller did not pass it
+	late      bool        // a deletion: the source has already reported its version or a higher one
+	coalesced uint64      // of a deletion: see Writer.Coalesced
+	from, to  int         // the range of its index changes
 }
 
 // batches pools the batches of all stores between uses.
-var batches = sync.Pool{New: func() any { return &batch{keys: map[string]struct{}{}} }}
+var batches = sync.Pool{New: func() any {
+	return &batch{list: make([]pending, 0, batchChanges), keys: map[string]struct{}{}}
+}}
 
 func (b *batch) empty() bool { return b == nil || len(b.list) == 0 }
 
-func (b *batch) full() bool { return len(b.list) >= batchChanges || len(b.queue.raws) >= batchBytes }
+func (b *batch) full() bool { return len(b.list) >= batchChanges || len(b.raws) >= batchBytes }
 
 func (b *batch) has(key []byte) bool {
 	if b.empty() {
@@ -77,157 +87,141 @@ func (b *batch) has(key []byte) bool {
 	return ok
 }
 
-func (b *batch) add(p *pending) {
-	b.keys[p.key] = struct{}{}
+// add adds a change, and returns its place in the list.
+func (b *batch) add(p *pending) *pending {
+	b.keys[p.Key()] = struct{}{}
 	b.list = append(b.list, *p)
 	b.listed = b.listed || p.writer.replacing
+	return &b.list[len(b.list)-1]
 }
 
-// drop discards the index changes of p, which will not be added to the batch.
-func (b *batch) drop(p *pending) { b.ops = b.ops[:p.from] }
-
-var hashSeed = maphash.MakeSeed()
-
-// index prepares the index changes from p.before to the object with metadata m, and sets p.hash to
-// the hash of the object's values. If p.before has the same hash, its values are the same, and
-// index does not unpack it.
-func (b *batch) index(s *Store, p *pending, m *wire.Meta, raw []byte) error {
-	mark := b.beginIndex(p)
-	set := s.byteIndexes
-	if len(set.indexes) == 0 {
-		return nil
+// addUnpacked adds a change whose new version must be packed. It copies the version's bytes. uid is
+// the text of the uid in raw.
+func (b *batch) addUnpacked(s *Store, change *pending, raw, uid []byte) {
+	p := b.add(change)
+	// If raws grows into new memory, earlier changes keep referring to the old memory.
+	from := len(b.raws)
+	b.raws = p.New.cutUID(b.raws, raw, uid)
+	p.raw = b.raws[from:len(b.raws):len(b.raws)]
+	s.packer.Observe(p.raw)
+	n := b.added.Load()
+	if n == 0 {
+		b.began = time.Now()
 	}
-	if err := b.read(set, m, raw); err != nil {
-		return err
+	b.unpacked[n] = p
+	b.added.Store(n + 1)
+	if n+1-b.taken.Load() >= packApart && !b.running.Load() && time.Since(b.began) < time.Duration(n)*packTime {
+		b.running.Store(true)
+		b.apart.Go(func() {
+			b.packNext(s, &b.scratch[1])
+			b.running.Store(false)
+		})
 	}
-	b.endIndex(set, p, mark)
-	return nil
 }
 
-// indexAgain does the same as index for p.object, which is already packed or stored as a value.
-func (b *batch) indexAgain(s *Store, p *pending) {
-	mark := b.beginIndex(p)
-	if set := s.byteIndexes; len(set.indexes) > 0 {
-		b.readHeld(set, p.object)
-		b.endIndex(set, p, mark)
-	}
-	p.object.indexed = p.hash
+// comesFast reports whether the mean time between the objects is at most fastTime.
+func (b *batch) comesFast() bool {
+	n := b.added.Load()
+	return n >= packApart && time.Since(b.began) < time.Duration(n)*fastTime
 }
 
-func (b *batch) beginIndex(p *pending) (mark int) {
-	p.from, p.to, p.hash = len(b.ops), len(b.ops), 0
-	b.spans = b.spans[:0]
-	return len(b.arena)
+// pack packs the remaining objects, and blocks until the second goroutine has ended.
+func (b *batch) pack(s *Store) {
+	b.packNext(s, &b.scratch[0])
+	b.apart.Wait()
+	clear(b.unpacked[:b.added.Load()])
+	b.added.Store(0)
+	b.taken.Store(0)
+	if b.raws = b.raws[:0]; cap(b.raws) > 2*batchBytes {
+		b.raws = nil
+	}
 }
 
-// endIndex adds the index changes from p.before's values to the values in b.spans.
-func (b *batch) endIndex(set *byteIndexSet, p *pending, mark int) {
-	p.hash = b.hash(set)
-	if p.before != nil && p.before.indexed == p.hash {
-		b.arena = b.arena[:mark]
-		return
-	}
-	fresh := len(b.spans)
-	if p.before != nil {
-		b.readHeld(set, p.before)
-	}
-	b.diff(b.spans[:fresh], b.spans[fresh:], true)
-	b.diff(b.spans[fresh:], b.spans[:fresh], false)
-	p.to = len(b.ops)
-}
-
-// unindex prepares the index changes for the removal of p.before.
-func (b *batch) unindex(s *Store, p *pending) {
-	set := s.byteIndexes
-	p.from, p.to = len(b.ops), len(b.ops)
-	if len(set.indexes) == 0 {
-		return
-	}
-	b.spans = b.spans[:0]
-	b.readHeld(set, p.before)
-	b.diff(b.spans, nil, false)
-	p.to = len(b.ops)
-}
-
-// read appends an object's values in all indexes to b.spans.
-func (b *batch) read(set *byteIndexSet, m *wire.Meta, raw []byte) (err error) {
-	for i, x := range set.indexes {
-		b.values, err = x.source.values(b.values[:0], m, raw)
-		if err != nil {
-			return err
+// packNext packs until every object is taken.
+func (b *batch) packNext(s *Store, buf *[]byte) {
+	for {
+		i := b.taken.Load()
+		if i >= b.added.Load() {
+			return
 		}
-		b.note(i)
-	}
-	return nil
-}
-
-// readHeld appends the values of an object of the table to b.spans. It cannot fail: all indexes
-// have read the object before.
-func (b *batch) readHeld(set *byteIndexSet, o *Object) {
-	var raw []byte
-	var err error
-	if !o.layout.isValue {
-		raw, err = o.Meta(&b.meta, b.raw)
-	}
-	for i := 0; err == nil && i < len(set.indexes); i++ {
-		if b.values, err = set.indexes[i].source.heldValues(b.values[:0], o, &b.meta, raw); err == nil {
-			b.note(i)
+		if !b.taken.CompareAndSwap(i, i+1) {
+			continue
+		}
+		if p := b.unpacked[i]; !b.patches || !p.patch(buf) {
+			p.pack(s, buf)
+		}
+		if cap(*buf) > maxScratch {
+			*buf = nil
 		}
 	}
-	if raw != nil {
-		b.raw = raw
-	}
-	if cap(b.raw) > maxScratch {
-		b.raw = nil
-	}
 }
 
-// note copies b.values, the values of the index at a position in the set, to the arena, and their
-// ranges to b.spans.
-func (b *batch) note(index int) {
-	for _, v := range b.values {
-		from := len(b.arena)
-		b.arena = append(b.arena, v...)
-		b.spans = append(b.spans, span{index, from, len(b.arena)})
-	}
+// pack packs the new version.
+func (p *pending) pack(s *Store, buf *[]byte) {
+	o, name := p.New, nameOf(p.New.key)
+	packed, dict := s.packer.PackSibling((*buf)[:0], p.raw, name)
+	n := len(packed)
+	*buf = append(packed, o.packed...)
+	o.packed, o.layout = string(*buf), s.layoutOf(dict)
+	s.packer.Note(name, dict, o.packed[:n], len(p.raw))
 }
 
-// hash returns the hash of the values in b.spans. Equal values have different hashes for different
-// sets of indexes.
-func (b *batch) hash(set *byteIndexSet) uint64 {
-	var h maphash.Hash
-	h.SetSeed(hashSeed)
-	maphash.WriteComparable(&h, set.number)
-	for _, sp := range b.spans {
-		maphash.WriteComparable(&h, [2]int{sp.index, sp.to - sp.from})
-		_, _ = h.Write(b.arena[sp.from:sp.to])
+// patch stores the new version as a patch of the old version's packed bytes. It returns false if
+// that is not possible, or the patch would be too large.
+func (p *pending) patch(buf *[]byte) bool {
+	o, old := p.New, p.Old
+	if old == nil || old.layout.dict == nil || old.baseSize() > pack.MaxPatched {
+		return false
 	}
-	return h.Sum64()
+	sc := scratches.Get().(*scratch)
+	defer sc.release()
+	base, err := old.unpackBase(sc.raw[:0])
+	if err != nil {
+		return false
+	}
+	sc.raw = base
+	packed, _ := old.parts()
+	out, ok := pack.AppendPatch(append((*buf)[:0], packed...), base, p.raw, max(patchBytes, len(packed)/2))
+	*buf = out
+	if !ok {
+		return false
+	}
+	o.patched, o.based = uint16(len(out)-len(packed)), uint16(len(base))
+	*buf = append(out, o.packed...)
+	o.packed, o.layout = string(*buf), old.layout
+	return true
 }
 
-// diff appends an index change for each value of spans that is not in others.
-func (b *batch) diff(spans, others []span, add bool) {
-next:
-	for _, sp := range spans {
-		for _, other := range others {
-			if sp.index == other.index && string(b.arena[sp.from:sp.to]) == string(b.arena[other.from:other.to]) {
-				continue next
-			}
-		}
-		b.ops = append(b.ops, indexOp{sp, add})
-	}
+// packAlone packs a version outside a batch.
+func (s *Store) packAlone(o *Object, raw, uid []byte) {
+	packed, dict := s.packer.Pack(nil, o.cutUID(nil, raw, uid))
+	o.packed, o.layout = string(packed)+o.packed, s.layoutOf(dict)
 }
 
-// applyOps applies the index changes of p. The caller holds the store's lock.
-func (b *batch) applyOps(s *Store, p *pending) {
-	for _, op := range b.ops[p.from:p.to] {
-		value := views.String(b.arena[op.span.from:op.span.to])
-		if x := s.byteIndexes.indexes[op.index]; op.add {
-			x.add(value, p.key)
-		} else {
-			x.remove(value, p.key)
-		}
+// layoutOf returns the layout of objects that are packed with a dictionary.
+func (s *Store) layoutOf(dict *pack.Dictionary) *layout {
+	if l := s.layout.Load(); l.dict == dict {
+		return l
 	}
+	l := dict.Attached(func() any { return &layout{cachedDecoder: s.decoder, dict: dict} }).(*layout)
+	s.layout.Store(l)
+	return l
+}
+
+// release notifies the packer that a version has left the table.
+func (s *Store) release(o *Object) {
+	packed, _, _ := o.tail()
+	s.packer.Release(nameOf(o.key), o.layout.dict, packed)
+}
+
+// nameOf returns the name of the object of a key for the packer. Objects whose names are the same
+// up to the last dash, such as replicas, are a group. The group of other objects is empty.
+func nameOf(key string) pack.Name {
+	i := strings.LastIndexByte(key, '-')
+	if i <= strings.LastIndexByte(key, '/') {
+		return pack.Name{Object: key}
+	}
+	return pack.Name{Group: key[:i], Object: key}
 }
 
 // publishValues stores the decoded values that callers passed to PutAs with their versions, so that
@@ -240,7 +234,7 @@ func (b *batch) publishValues(s *Store) {
 		case !handled:
 			p.value = nil
 		case p.value != nil:
-			p.value = s.publish(p.object, p.value)
+			p.value = s.publish(p.New, p.value)
 		}
 	}
 }
@@ -250,7 +244,7 @@ func (b *batch) publishValues(s *Store) {
 func (b *batch) keepValues(s *Store) {
 	for i := range b.list {
 		if p := &b.list[i]; p.value != nil {
-			s.log.keepValues(&Change{Revision: p.object.revision, New: p.object}, nil, p.value)
+			s.log.keepValues(&Change{Revision: p.New.revision, New: p.New}, nil, p.value)
 		}
 	}
 }
@@ -262,12 +256,8 @@ func (b *batch) release() {
 	clear(b.keys)
 	clear(b.records)
 	clear(b.woken)
-	clear(b.values[:cap(b.values)])
-	b.list, b.listed, b.meta = b.list[:0], false, wire.Meta{}
+	b.index.reset()
+	b.list, b.listed = b.list[:0], false
 	b.records, b.woken = b.records[:0], b.woken[:0]
-	b.ops, b.arena = b.ops[:0], b.arena[:0]
-	if cap(b.arena) > maxScratch {
-		b.arena = nil
-	}
 	batches.Put(b)
 }

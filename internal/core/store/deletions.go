@@ -55,24 +55,24 @@ type deletion struct {
 // record remembers the deletion of old that the source of w reported. Other sources may still have
 // old. If a relist found the deletion, its version is unknown, except that it is above old's.
 func (g *deletions) record(w *Writer, old *Object, p *pending) {
-	rv, below := p.end, p.end
+	rv, below := p.ResourceVersion, p.ResourceVersion
 	if rv == 0 || old.opaque() || w.manual {
 		return // no version was reported, versions cannot be compared, or the source still has the object
 	}
 	past := old.serverGen < w.serverGen
 	received := old.puts&w.bit != 0
 	switch {
-	case p.missed && (past || !received):
+	case p.Missed && (past || !received):
 		return // w's source has not reported old in this generation: the version is unknown
-	case p.missed:
+	case p.Missed:
 		below = old.rv + 1
 	case !past && received:
 		below = max(below, old.rv+1)
 	case !past && below <= old.rv:
 		return // the deletion is of an earlier object with the same key
 	}
-	goneUpTo, exact := uint64(0), !p.missed
-	if late := p.late || rv <= max(old.rv, w.progress.rv); late && !past && !p.missed {
+	goneUpTo, exact := uint64(0), !p.Missed
+	if late := p.late || rv <= max(old.rv, w.progress.rv); late && !past && !p.Missed {
 		// The source has already reported this or a higher version. A watch cache sends such a deletion
 		// if a relist of the cache found it. The true version is unknown: it is at most that of the
 		// cache's list. But w's source had exactly old and no longer has it, so another source that still
@@ -128,14 +128,14 @@ func (g *deletions) passed(s *Store) bool {
 	return true
 }
 
-// outdates reports whether an incoming version of a key that is not in the table is older than a
+// outdates reports whether an incoming version of w.key, which is not in the table, is older than a
 // remembered deletion. The deletion may be of the same object, or of an earlier one with the same
 // key. During a replace, a deletion that the same source reported before the replace does not
 // count, because the list is newer.
-func (g *deletions) outdates(w *Writer, key string, rv uint64, opaque bool) bool {
-	if len(g.of) == 0 || opaque || w.manual {
+func (g *deletions) outdates(w *Writer, o *Object) bool {
+	if len(g.of) == 0 || o.opaque() || w.manual {
 		return false
 	}
-	d, ok := g.of[key]
-	return ok && d.serverGen >= w.serverGen && rv < d.supersedes && !(w.replacing && d.by == w && d.replace != w.replaces)
+	d, ok := g.of[string(w.key)]
+	return ok && d.serverGen >= w.serverGen && o.rv < d.supersedes && !(w.replacing && d.by == w && d.replace != w.replaces)
 }

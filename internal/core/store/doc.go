@@ -16,13 +16,12 @@
 //
 // # Files
 //
-//   - Writing: store.go, writer.go, batch.go, packqueue.go, progress.go, errors.go. owners.go and
-//     deletions.go combine the states of several writers.
-//   - An object in memory: object.go, layout.go, identity.go.
+//   - Writing: store.go, writer.go, batch.go, progress.go, errors.go. owners.go and deletions.go
+//     combine the states of several writers.
+//   - An object in memory: object.go.
 //   - Reading one moment: snapshot.go, tree.go, index.go, addindex.go; funcindex.go and derived.go
 //     for indexes by function.
-//   - Following changes: change.go, log.go, cursor.go, backlog.go, dirty.go.
-//   - Decoded objects: decoded.go, decodedcache.go, decodedlist.go, decodeeach.go; values.go for
-//     handlers.
+//   - Following changes: log.go, cursor.go, backlog.go, dirty.go.
+//   - Decoded objects: decoded.go, decodedcache.go, decodedlist.go, decodeeach.go.
 //   - Memory: memory.go. Invariants: check.go.
 package store

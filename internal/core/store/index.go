@@ -2,9 +2,12 @@ package store
 
 import (
 	"fmt"
+	"hash/maphash"
+	"slices"
 	"strings"
 	"sync/atomic"
 
+	"github.com/weirproject/weir/internal/core/views"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -178,6 +181,152 @@ func (x *valueIndex) eachValue(yield func(string) bool) {
 }
 
 func unknownIndex(name string) error { return fmt.Errorf("index %q: %w", name, ErrUnknownIndex) }
+
+// indexOps are the changes of indexes by label or field that the changes of a batch cause.
+type indexOps struct {
+	list  []indexOp
+	arena []byte // the values of list
+
+	// Scratch memory.
+	spans  []span
+	values [][]byte
+	object scratch
+}
+
+// span is one value of one index: the bytes arena[from:to].
+type span struct{ index, from, to int }
+
+type indexOp struct {
+	span
+	add bool
+}
+
+var hashSeed = maphash.MakeSeed()
+
+// prepare prepares the index changes of p. m and raw are the metadata and the bytes of the new
+// version. If m is nil, prepare reads the new version itself, which is then packed or a value.
+//
+// If both versions have the same hash of their values, the values are the same, and prepare does
+// not unpack the old version.
+func (x *indexOps) prepare(set *byteIndexSet, p *pending, m *wire.Meta, raw []byte) (err error) {
+	p.from, p.to = len(x.list), len(x.list)
+	if len(set.indexes) == 0 {
+		return nil
+	}
+	x.spans = x.spans[:0]
+	mark := len(x.arena)
+	if m != nil {
+		err = x.read(set, m, raw)
+	} else if p.New != nil {
+		_ = x.readHeld(set, p.New) // a version that an index cannot read is not in that index
+	}
+	if err != nil {
+		return err
+	}
+	hash, fresh := x.hash(set), len(x.spans)
+	if p.New != nil {
+		p.New.indexed = hash
+	}
+	if p.Old != nil && p.Old.indexed == hash {
+		x.arena = x.arena[:mark]
+		return nil
+	}
+	if p.Old != nil {
+		_ = x.readHeld(set, p.Old) // cannot fail: all indexes have read the version before
+	}
+	x.diff(x.spans[:fresh], x.spans[fresh:], true)
+	x.diff(x.spans[fresh:], x.spans[:fresh], false)
+	p.to = len(x.list)
+	return nil
+}
+
+// read appends an object's values in all indexes to x.spans.
+func (x *indexOps) read(set *byteIndexSet, m *wire.Meta, raw []byte) (err error) {
+	for i, index := range set.indexes {
+		if x.values, err = index.source.values(x.values[:0], m, raw); err != nil {
+			return err
+		}
+		x.note(i)
+	}
+	return nil
+}
+
+// readHeld appends the values of a packed object, or of a value, in all indexes to x.spans.
+func (x *indexOps) readHeld(set *byteIndexSet, o *Object) (err error) {
+	sc := &x.object
+	if !o.layout.isValue {
+		if sc.raw, err = o.Meta(&sc.meta, sc.raw); err != nil {
+			return err
+		}
+	}
+	for i, index := range set.indexes {
+		if x.values, err = index.source.heldValues(x.values[:0], o, &sc.meta, sc.raw); err != nil {
+			return err
+		}
+		x.note(i)
+	}
+	return nil
+}
+
+// note copies x.values, the values of the index at a position in the set, to the arena, and their
+// ranges to x.spans.
+func (x *indexOps) note(index int) {
+	for _, v := range x.values {
+		from := len(x.arena)
+		x.arena = append(x.arena, v...)
+		x.spans = append(x.spans, span{index, from, len(x.arena)})
+	}
+}
+
+// hash returns the hash of the values in x.spans. Equal values have different hashes for different
+// sets of indexes.
+func (x *indexOps) hash(set *byteIndexSet) uint64 {
+	var h maphash.Hash
+	h.SetSeed(hashSeed)
+	maphash.WriteComparable(&h, set.number)
+	for _, sp := range x.spans {
+		maphash.WriteComparable(&h, [2]int{sp.index, sp.to - sp.from})
+		_, _ = h.Write(x.arena[sp.from:sp.to])
+	}
+	return h.Sum64()
+}
+
+// diff appends an index change for each value of spans that is not in others.
+func (x *indexOps) diff(spans, others []span, add bool) {
+	for _, sp := range spans {
+		among := slices.ContainsFunc(others, func(other span) bool { return sp.index == other.index && x.text(sp) == x.text(other) })
+		if !among {
+			x.list = append(x.list, indexOp{sp, add})
+		}
+	}
+}
+
+// text returns the value of a span. It is valid until reset.
+func (x *indexOps) text(sp span) string { return views.String(x.arena[sp.from:sp.to]) }
+
+// apply applies the index changes of p. The caller holds the store's lock.
+func (x *indexOps) apply(set *byteIndexSet, p *pending) {
+	for _, op := range x.list[p.from:p.to] {
+		if index := set.indexes[op.index]; op.add {
+			index.add(x.text(op.span), p.Key())
+		} else {
+			index.remove(x.text(op.span), p.Key())
+		}
+	}
+}
+
+// reset removes all changes. It keeps the buffers, but no reference to an object.
+func (x *indexOps) reset() {
+	clear(x.values[:cap(x.values)])
+	x.object.meta = wire.Meta{}
+	x.list, x.arena = x.list[:0], x.arena[:0]
+	if cap(x.arena) > maxScratch {
+		x.arena = nil
+	}
+	if cap(x.object.raw) > maxScratch {
+		x.object.raw = nil
+	}
+}
 
 // IndexError reports that the function of an index failed for an object, or that AddIndex could not
 // read an object.

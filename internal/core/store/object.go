@@ -2,6 +2,8 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"iter"
 	"maps"
 	"math"
@@ -22,7 +24,7 @@ import (
 type Object struct {
 	key string // shared by all versions of one object
 	// packed contains the packed bytes, then the patch, then the uid and the resourceVersion if
-	// they are opaque.
+	// they are opaque. Until the version is packed, it contains only the latter.
 	packed   string
 	layout   *layout
 	uid      [16]byte
@@ -80,23 +82,48 @@ func (o *Object) tail() (packed, uid, rv string) {
 		packed, rv = packed[:n], packed[n:]
 	}
 	if o.flags&flagOpaqueUID != 0 {
-		n := len(packed) - int(uint32(o.uid[0])|uint32(o.uid[1])<<8|uint32(o.uid[2])<<16|uint32(o.uid[3])<<24)
+		n := len(packed) - int(binary.LittleEndian.Uint32(o.uid[:]))
 		packed, uid = packed[:n], packed[n:]
 	}
 	return packed, uid, rv
 }
 
-// opaque reports whether the uid or the resourceVersion is not in its canonical form.
-func (o *Object) opaque() bool { return o.flags&(flagOpaqueUID|flagOpaqueRV) != 0 }
-
-// identity returns the identity with which the object was put.
-func (o *Object) identity() identity {
-	_, uid, rv := o.tail()
-	return identity{
-		uid: o.uid, rv: o.rv, sum: o.sum, made: o.flags&flagMade != 0,
-		opaqueUID: o.flags&flagOpaqueUID != 0, opaqueRV: o.flags&flagOpaqueRV != 0, uidText: []byte(uid), rvText: []byte(rv),
+// setIdentity sets the uid and the resourceVersion of a version that is not packed yet. A canonical
+// UUID uses 16 bytes, and a canonical decimal 8. Any other text is opaque: it is stored after the
+// packed bytes, and the 16 or 8 bytes contain its length.
+func (o *Object) setIdentity(uid, rv []byte) {
+	var ok bool
+	if o.uid, ok = parseUUID(uid); !ok {
+		o.uid = [16]byte{}
+		binary.LittleEndian.PutUint32(o.uid[:], uint32(len(uid)))
+		o.flags |= flagOpaqueUID
+		o.packed = string(uid)
+	}
+	if o.rv, ok = resourceversion.ParseCanonical(rv); !ok {
+		o.rv = uint64(len(rv))
+		o.flags |= flagOpaqueRV
+		o.packed += string(rv)
 	}
 }
+
+// setValue makes value the content of a version that is not packed. The cache does not track the
+// value and never evicts it. m is the value's metadata.
+func (o *Object) setValue(decoder *cachedDecoder, value any, m *wire.Meta) {
+	o.size = 0
+	o.layout = &layout{cachedDecoder: decoder, isValue: true, labels: collected(m.Labels())}
+	box := &decodedBox{value: value}
+	d := newDecodedEntry(box, 0)
+	d.strong.Store(box)
+	o.decoded.Store(d)
+}
+
+// isAnonymous reports whether a version that is not packed has neither a uid nor a resourceVersion.
+func (o *Object) isAnonymous() bool {
+	return o.flags&flagOpaqueUID != 0 && o.flags&flagOpaqueRV != 0 && o.packed == ""
+}
+
+// opaque reports whether the uid or the resourceVersion is not in its canonical form.
+func (o *Object) opaque() bool { return o.flags&(flagOpaqueUID|flagOpaqueRV) != 0 }
 
 func (o *Object) opaqueUID() string { _, uid, _ := o.tail(); return uid }
 func (o *Object) opaqueRV() string  { _, _, rv := o.tail(); return rv }
@@ -139,6 +166,20 @@ func (o *Object) SameUID(other *Object) bool {
 	return o.uid == other.uid && (o.flags^other.flags)&flagOpaqueUID == 0 && o.opaqueUID() == other.opaqueUID()
 }
 
+// sameIdentity reports whether both versions have the same uid and the same resourceVersion.
+func (o *Object) sameIdentity(other *Object) bool {
+	return o.rv == other.rv && (o.flags^other.flags)&flagOpaqueRV == 0 && o.opaqueRV() == other.opaqueRV() && o.SameUID(other)
+}
+
+// sameBytes reports whether the received bytes of both versions were the same. If a fingerprint is
+// unknown, it returns believe.
+func (o *Object) sameBytes(other *Object, believe bool) bool {
+	if o.sum == 0 || other.sum == 0 {
+		return believe
+	}
+	return o.sum == other.sum
+}
+
 // ResourceVersion returns the resourceVersion as the server wrote it.
 func (o *Object) ResourceVersion() string {
 	if o.flags&flagOpaqueRV != 0 {
@@ -179,7 +220,7 @@ func sameVersion(a, b *Object) bool {
 	if a == b {
 		return true
 	}
-	if a == nil || b == nil || a.rv != b.rv || (a.flags^b.flags)&flagOpaqueRV != 0 || a.opaqueRV() != b.opaqueRV() || !a.SameUID(b) {
+	if a == nil || b == nil || !a.sameIdentity(b) {
 		return false
 	}
 	if a.sum != 0 && b.sum != 0 {
@@ -281,8 +322,8 @@ func (o *Object) DeletionTimestamp() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// metaScratch is the scratch memory for reading a stored object's metadata.
-type metaScratch struct {
+// scratch is the scratch memory for reading a stored object.
+type scratch struct {
 	meta wire.Meta
 	raw  []byte
 }
@@ -290,68 +331,44 @@ type metaScratch struct {
 // maxScratch bounds the bytes that a pooled scratch buffer may retain.
 const maxScratch = 1 << 20
 
-var metaScratches = sync.Pool{New: func() any { return new(metaScratch) }}
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+func (sc *scratch) release() {
+	if cap(sc.raw) <= maxScratch {
+		scratches.Put(sc)
+	}
+}
 
 // readMeta calls read with the object's metadata, which is valid during the call. Reading cannot
 // fail, since the metadata was read when the object was put. If memory was damaged, readMeta does
 // not call read.
 func (o *Object) readMeta(read func(m *wire.Meta)) {
-	sc := metaScratches.Get().(*metaScratch)
-	raw, err := o.Meta(&sc.meta, sc.raw)
-	if err == nil {
+	sc := scratches.Get().(*scratch)
+	defer sc.release()
+	var err error
+	if sc.raw, err = o.Meta(&sc.meta, sc.raw); err == nil {
 		read(&sc.meta)
-	}
-	sc.raw = raw
-	if cap(raw) <= maxScratch {
-		metaScratches.Put(sc)
 	}
 }
 
 // withRaw calls use with the raw bytes, which are valid during the call.
-func (o *Object) withRaw(use func(raw []byte) error) error {
-	sc := metaScratches.Get().(*metaScratch)
-	raw, err := o.AppendRaw(slices.Grow(sc.raw[:0], int(o.size)))
-	if err == nil {
-		err = use(raw)
+func (o *Object) withRaw(use func(raw []byte) error) (err error) {
+	sc := scratches.Get().(*scratch)
+	defer sc.release()
+	if sc.raw, err = o.AppendRaw(slices.Grow(sc.raw[:0], int(o.size))); err != nil {
+		return err
 	}
-	sc.raw = raw
-	if cap(raw) <= maxScratch {
-		metaScratches.Put(sc)
-	}
-	return err
+	return use(sc.raw)
 }
 
 // AppendRaw appends the object's raw bytes to dst, as they were put.
-func (o *Object) AppendRaw(dst []byte) ([]byte, error) { return o.appendRaw(dst, nil) }
-
-// appendVersions appends the bytes of two versions of an object: those of was to wasDst, and those
-// of is to isDst. If both are patches of the same bytes, or one is a patch of the other, it unpacks
-// the common bytes once.
-func appendVersions(was, is *Object, wasDst, isDst []byte) (wasRaw, isRaw []byte, err error) {
-	var base []byte
-	if was.patched+is.patched > 0 && was.hasBaseOf(is) {
-		buf := baseBuffers.Get().(*baseBuffer)
-		defer baseBuffers.Put(buf)
-		if base, err = buf.unpack(is); err != nil {
-			return wasDst, isDst, err
-		}
-	}
-	if wasRaw, err = was.appendRaw(wasDst, base); err != nil {
-		return wasDst, isDst, err
-	}
-	isRaw, err = is.appendRaw(isDst, base)
-	return wasRaw, isRaw, err
-}
-
-// appendRaw appends the object's raw bytes to dst, as they were put. base is the result of
-// unpackBase, or nil.
-func (o *Object) appendRaw(dst, base []byte) ([]byte, error) {
+func (o *Object) AppendRaw(dst []byte) ([]byte, error) {
 	if o.flags&flagCutUID == 0 {
-		return o.appendBody(dst, base)
+		return o.appendBody(dst)
 	}
 	// Unpack after a gap for the uid, so that only the bytes before the uid have to move.
 	n, at := len(dst), int(o.cutAt)
-	out, err := o.appendBody(slices.Grow(dst, int(o.size))[:n+uuidLen], base)
+	out, err := o.appendBody(slices.Grow(dst, int(o.size))[:n+uuidLen])
 	if err != nil {
 		return dst, err
 	}
@@ -361,21 +378,17 @@ func (o *Object) appendRaw(dst, base []byte) ([]byte, error) {
 }
 
 // appendBody appends the object's bytes without a uid that was cut out.
-func (o *Object) appendBody(dst, base []byte) ([]byte, error) {
-	switch {
-	case o.patched == 0 && base == nil:
+func (o *Object) appendBody(dst []byte) ([]byte, error) {
+	if o.patched == 0 {
 		return o.unpackBase(dst)
-	case o.patched == 0:
-		return append(dst, base...), nil
 	}
-	if base == nil {
-		buf := baseBuffers.Get().(*baseBuffer)
-		defer baseBuffers.Put(buf)
-		var err error
-		if base, err = buf.unpack(o); err != nil {
-			return dst, err
-		}
+	sc := scratches.Get().(*scratch)
+	defer sc.release()
+	base, err := o.unpackBase(sc.raw[:0])
+	if err != nil {
+		return dst, err
 	}
+	sc.raw = base
 	_, patch := o.parts()
 	return pack.ApplyPatch(dst, base, patch, o.bodySize())
 }
@@ -385,13 +398,6 @@ func (o *Object) parts() (packed, patch string) {
 	packed, _, _ = o.tail()
 	n := len(packed) - int(o.patched)
 	return packed[:n], packed[n:]
-}
-
-// hasBaseOf reports whether the packed bytes of both versions are the same.
-func (o *Object) hasBaseOf(other *Object) bool {
-	a, _ := o.parts()
-	b, _ := other.parts()
-	return o.layout == other.layout && o.baseSize() == other.baseSize() && a == b
 }
 
 // unpackBase appends the unpacked bytes: this version, or the version that the patch applies to.
@@ -416,15 +422,73 @@ func (o *Object) bodySize() int {
 	return int(o.size)
 }
 
-// baseBuffer is a buffer for an unpacked base. It is no larger than the largest object that is
-// patched.
-type baseBuffer struct{ raw []byte }
+// cachedDecoder decodes the objects of a store, and caches their decoded values. It is separate
+// from the store so that an object that a caller keeps does not keep the store's table alive.
+type cachedDecoder struct {
+	encoding     wire.Encoding
+	decode       func(raw []byte) (any, error)
+	decodeCopy   func(raw []byte) (any, error)
+	decodeUpdate func(old any, was, is []byte) (oldValue, newValue any, err error)
+	cache        *decodedCache
+}
 
-var baseBuffers = sync.Pool{New: func() any { return new(baseBuffer) }}
+// layout describes how an object is stored: packed with a dictionary, as received, or as a value.
+// Objects with the same dictionary share a layout. Each value has a separate layout with its
+// labels, since it has no bytes to read them from.
+type layout struct {
+	*cachedDecoder
+	dict    *pack.Dictionary // nil: the bytes are stored as received
+	isValue bool
+	labels  map[string]string // of the value
+}
 
-func (b *baseBuffer) unpack(o *Object) (base []byte, err error) {
-	if base, err = o.unpackBase(b.raw[:0]); err == nil {
-		b.raw = base
+// uuidLen is the length of a canonical UUID.
+const uuidLen = 36
+
+// parseUUID parses the canonical form: lower case, 8-4-4-4-12. ok is false for any other text.
+func parseUUID(text []byte) (u [16]byte, ok bool) {
+	if len(text) != uuidLen || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+		return u, false
 	}
-	return base, err
+	n := 0
+	for i := 0; i < uuidLen; {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			i++
+			continue
+		}
+		hi, lo := unhex(text[i]), unhex(text[i+1])
+		if hi > 15 || lo > 15 {
+			return u, false
+		}
+		u[n] = hi<<4 | lo
+		n++
+		i += 2
+	}
+	return u, true
+}
+
+func unhex(c byte) byte {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0'
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10
+	}
+	return 255
+}
+
+func formatUUID(u [16]byte) string {
+	var b [uuidLen]byte
+	putUUID(b[:], &u)
+	return string(b[:])
+}
+
+// putUUID writes the canonical form to b[:uuidLen].
+func putUUID(b []byte, u *[16]byte) {
+	hex.Encode(b[0:8], u[0:4])
+	hex.Encode(b[9:13], u[4:6])
+	hex.Encode(b[14:18], u[6:8])
+	hex.Encode(b[19:23], u[8:10])
+	hex.Encode(b[24:36], u[10:16])
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
 }

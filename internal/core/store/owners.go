@@ -44,16 +44,16 @@ func (w *Writer) covers(o *Object) bool {
 // ownUnlessNewer compares an incoming version with held, the version in the table. If it returns
 // newer, the caller must put the incoming version. Otherwise held stays in the table, and
 // ownUnlessNewer adds the writer's owner to it.
-func (w *Writer) ownUnlessNewer(id *identity, held *Object) order {
-	o := w.order(id, held)
+func (w *Writer) ownUnlessNewer(o, held *Object) order {
+	came := w.order(o, held)
 	switch {
-	case o == newer:
+	case came == newer:
 		return newer
-	case o == same:
+	case came == same:
 		held.puts |= w.bit
 		held.serverGen = max(held.serverGen, w.serverGen)
 	case held.puts&w.bit == 0:
-		w.noteReceived(held, id.rv)
+		w.noteReceived(held, o.rv)
 	}
 	setBits(&held.owners, w.bit)
 	if w.replacing {
@@ -62,7 +62,7 @@ func (w *Writer) ownUnlessNewer(id *identity, held *Object) order {
 	if w.initial() {
 		w.s.log.awaitVersion(held)
 	}
-	return o
+	return came
 }
 
 // setBits sets bits. If they are already set, it does not write to memory.
@@ -76,19 +76,30 @@ func setBits(to *atomic.Uint32, bits uint32) {
 // replace is running, or versions of that replace are still unconfirmed.
 func (w *Writer) initial() bool { return (w.replacing || w.listed) && !w.synced }
 
+// order says how an incoming version compares with the one in the table.
+type order uint8
+
+const (
+	newer       order = iota
+	same              // same uid, same resourceVersion
+	older             // both are integers, and the incoming one is lower
+	conflicting       // older, but not a repetition: see Writer.contradicts
+)
+
 // order compares an incoming version with the one in the table: by their server generations, and
-// then by resourceVersion.
-func (w *Writer) order(id *identity, held *Object) order {
-	o := id.against(held)
+// then by uid, resourceVersion and bytes.
+func (w *Writer) order(o, held *Object) order {
 	switch {
 	case w.manual:
 		return newer
-	case o == same && (held.flags&flagManual != 0 || !id.sameBytes(held, held.serverGen == w.serverGen)):
-		return newer
-	case o == older && held.serverGen < w.serverGen:
-		return newer
+	case o.sameIdentity(held):
+		if held.flags&flagManual == 0 && o.sameBytes(held, held.serverGen == w.serverGen) {
+			return same
+		}
+	case (o.flags|held.flags)&flagOpaqueRV == 0 && o.rv < held.rv && held.serverGen >= w.serverGen:
+		return older
 	}
-	return o
+	return newer
 }
 
 // noteReceived records that the source reported version rv of an object whose version in the table
@@ -130,18 +141,17 @@ func (w *Writer) overtake(old *Object) {
 }
 
 // stale reports whether the source has already reported something newer than the deletion, so that
-// the deletion must be ignored. id is the identity of the deletion or, if missed is set, of the new
-// object that has the name of the deleted one. A deletion without uid and resourceVersion is never
-// stale.
-func (w *Writer) stale(id *identity, held *Object, missed bool) bool {
+// the deletion must be ignored. o is the deleted version or, if missed is set, the new object that
+// has the name of the deleted one. A deletion without uid and resourceVersion is never stale.
+func (w *Writer) stale(o, held *Object, missed bool) bool {
 	received := held.puts&w.bit != 0 && held.serverGen >= w.serverGen
 	switch {
-	case w.manual, id.isEmpty():
+	case w.manual, o.isAnonymous():
 		return false
-	case received && (id.opaqueRV || held.flags&flagOpaqueRV != 0):
-		return !missed && !id.sameUID(held) // the versions cannot be compared: require the same object
+	case received && (o.flags|held.flags)&flagOpaqueRV != 0:
+		return !missed && !o.SameUID(held) // the versions cannot be compared: require the same object
 	}
-	return !id.opaqueRV && id.rv < w.lastReceived(held)
+	return o.flags&flagOpaqueRV == 0 && o.rv < w.lastReceived(held)
 }
 
 // unconfirmedVersion is a version that is older than the one in the table or than a remembered
@@ -155,8 +165,8 @@ type unconfirmedVersion struct {
 // table, is more than a repetition of an event. That is so if it is in a list, or if it is above
 // the writer's progress and only other sources have reported held. Either the source lags, or the
 // server went back and has reached the same resourceVersions again.
-func (w *Writer) contradicts(id *identity, held *Object) bool {
-	return w.replacing || !id.opaqueRV && id.rv > w.progress.rv && held.puts&w.bit == 0
+func (w *Writer) contradicts(o, held *Object) bool {
+	return w.replacing || o.number() > w.progress.rv && held.puts&w.bit == 0
 }
 
 // keepUnconfirmed stores a version until confirm decides about it, or the source reports the key
@@ -178,10 +188,9 @@ func (w *Writer) confirm(at progress) {
 		held, _ := w.s.table.get(key)
 		right, decided := w.isBack(u.Object, at)
 		if held != nil { // held may be another version than the one that u conflicted with
-			id := u.identity()
-			came := w.order(&id, held)
+			came := w.order(u.Object, held)
 			if came == same {
-				w.ownUnlessNewer(&id, held)
+				w.ownUnlessNewer(u.Object, held)
 			}
 			right = came == newer || came == older && w.isRight(u, held, at)
 			decided = right || came == same
@@ -192,7 +201,7 @@ func (w *Writer) confirm(at progress) {
 		if delete(w.unconfirmed, key); !right {
 			continue
 		}
-		w.putPacked(&pending{writer: w, key: key, before: held, object: u.Object})
+		w.putPacked(held, u.Object)
 		if w.s.batch.full() {
 			w.s.applyBatch()
 		}

@@ -325,7 +325,7 @@ func (s *Store) reachedLocked() uint64 {
 func (s *Store) filling() *batch {
 	if s.batch == nil {
 		s.batch = batches.Get().(*batch)
-		s.batch.queue.patches = time.Since(s.cameFast) < fastLasts
+		s.batch.patches = time.Since(s.cameFast) < fastLasts
 	}
 	return s.batch
 }
@@ -355,7 +355,7 @@ func (s *Store) applyBatch() (changed int) {
 	if b == nil {
 		return 0
 	}
-	if !b.listed && b.queue.comesFast() {
+	if !b.listed && b.comesFast() {
 		s.cameFast = time.Now()
 	}
 	b.pack(s)
@@ -380,7 +380,7 @@ func (s *Store) applyBatch() (changed int) {
 // applyLocked applies the changes of a batch. The caller holds Store.mu, as for the methods below.
 func (s *Store) applyLocked(b *batch) {
 	for i := range b.list {
-		if p := &b.list[i]; p.object != nil {
+		if p := &b.list[i]; p.New != nil {
 			s.setLocked(b, p)
 		} else {
 			s.removeLocked(b, p)
@@ -409,7 +409,7 @@ func (s *Store) applyLocked(b *batch) {
 // removeLocked removes the writer's owner from a version. If it was the last owner, removeLocked
 // deletes the version from the table.
 func (s *Store) removeLocked(b *batch, p *pending) {
-	w, old := p.writer, p.before
+	w, old := p.writer, p.Old
 	s.deletions.record(w, old, p)
 	if old.owners.Load() != w.bit {
 		old.owners.And(^w.bit)
@@ -417,17 +417,15 @@ func (s *Store) removeLocked(b *batch, p *pending) {
 		old.puts &^= w.bit
 		return
 	}
-	s.table.delete(p.key)
-	s.keys -= int64(len(p.key))
+	s.table.delete(old.key)
+	s.keys -= int64(len(old.key))
 	s.retireLocked(old)
-	b.applyOps(s, p)
-	s.revision++
-	b.records = append(b.records, Change{Revision: s.revision, Old: old, Final: p.final, ResourceVersion: p.end, Missed: p.missed, Awaited: w.initial()})
+	s.recordLocked(b, p)
 }
 
 // setLocked puts a version in the table.
 func (s *Store) setLocked(b *batch, p *pending) {
-	w, old, o := p.writer, p.before, p.object
+	w, old, o := p.writer, p.Old, p.New
 	owners := w.bit
 	if w.replacing {
 		o.marks = w.bit
@@ -447,14 +445,21 @@ func (s *Store) setLocked(b *batch, p *pending) {
 	} else {
 		o.puts = w.bit
 	}
-	s.revision++
-	o.revision = s.revision
 	s.table.set(o.key, o)
 	if old != nil {
 		s.retireLocked(old)
 	}
-	b.applyOps(s, p)
-	b.records = append(b.records, Change{Revision: s.revision, Old: old, New: o, ResourceVersion: o.number(), Awaited: w.initial()})
+	p.ResourceVersion = o.number()
+	s.recordLocked(b, p)
+	o.revision = s.revision
+}
+
+// recordLocked records a change of the table for the log, and applies its index changes.
+func (s *Store) recordLocked(b *batch, p *pending) {
+	b.index.apply(s.byteIndexes, p)
+	s.revision++
+	p.Revision, p.Awaited = s.revision, p.writer.initial()
+	b.records = append(b.records, p.Change)
 }
 
 // retireLocked subtracts a version that has left the table from the byte counts.

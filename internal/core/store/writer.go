@@ -65,7 +65,9 @@ type Writer struct {
 	// firstUnconfirmed is the value of unconfirmed when a relist started before the writer was synced.
 	// AbortReplace restores it, without the keys that the relist reported. EndReplace clears it.
 	firstUnconfirmed map[string]unconfirmedVersion
-	key              []byte // scratch
+	key              []byte // of the current object
+	// spare is for the next object if the last one was not put. nil: there is none.
+	spare *Object
 }
 
 // Writer returns a new writer for sc. The store is not Synced until the writer has ended its first
@@ -128,17 +130,20 @@ func (w *Writer) Put(m *wire.Meta, raw []byte) error { return w.PutAs(m, raw, ra
 func (w *Writer) PutAs(m *wire.Meta, received, raw []byte, value any) error {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
-	if err := w.check(m, raw); err != nil {
+	o, held, came, err := w.receive(m, received, len(raw))
+	if err != nil {
 		return err
 	}
-	id := w.identity(m, received)
-	id.made = len(received) != len(raw) || len(raw) > 0 && &received[0] != &raw[0]
-	held, came := w.compare(&id, received)
+	if len(received) != len(raw) || len(raw) > 0 && &received[0] != &raw[0] {
+		o.flags |= flagMade
+	}
 	switch came {
 	case newer:
-		return w.put(m, &id, raw, value, held)
-	case conflicting: // rare, so newPacked packs it immediately, without a batch
-		w.keepUnconfirmed(w.newPacked(m, &id, raw, held))
+		return w.put(m, o, held, raw, value)
+	case conflicting: // rare, so packAlone packs it immediately, without a batch
+		w.keep(o, held)
+		w.s.packAlone(o, raw, m.UID)
+		w.keepUnconfirmed(o)
 	}
 	return nil
 }
@@ -153,19 +158,18 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte, value any) error {
 func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
-	if err := w.check(m, nil); err != nil {
+	o, held, came, err := w.receive(m, received, 0)
+	if err != nil || came != newer && came != conflicting {
 		return err
 	}
-	id := w.identity(m, received)
-	held, came := w.compare(&id, nil)
-	switch came {
-	case newer:
-		o := w.newValue(m, &id, value, held)
-		w.putPacked(&pending{writer: w, key: o.key, before: held, object: o})
-		w.s.flushFull()
-	case conflicting:
-		w.keepUnconfirmed(w.newValue(m, &id, value, held))
+	w.keep(o, held)
+	o.setValue(w.s.decoder, value, m)
+	if came == conflicting {
+		w.keepUnconfirmed(o)
+		return nil
 	}
+	w.putPacked(held, o)
+	w.s.flushFull()
 	return nil
 }
 
@@ -184,12 +188,8 @@ func (w *Writer) Take(t wire.EventType, m *wire.Meta, raw []byte, _ any) error {
 func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
-	if err := w.check(m, received); err != nil {
-		return false, err
-	}
-	id := w.identity(m, received)
-	_, came := w.compare(&id, received)
-	return came == same || came == older, nil
+	_, _, came, err := w.receive(m, received, len(received))
+	return err == nil && (came == same || came == older), err
 }
 
 // Delete applies a DELETED event. m is the metadata of the deleted object, with the resourceVersion
@@ -198,26 +198,25 @@ func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 // has already reported a resourceVersion that is higher as an integer. If a resourceVersion is not
 // an integer, the uids must be equal, unless the event has neither. The change is buffered as in
 // Put. The caller may reuse m and raw after it returns. The errors are those of Put.
-func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.takeDeletion(m, raw, nil, false) }
+func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.delete(m, raw, false, nil) }
 
 // DeleteAs is like Delete, and also reports, as Change.Final, the state in which the object was
 // deleted. That state is final, or value if it cannot be packed; both are as in PutAs and PutValue.
 // The log stores the state with the change. A cursor that falls behind the log does not receive it.
 func (w *Writer) DeleteAs(m *wire.Meta, final []byte, value any) error {
-	return w.takeDeletion(m, final, func(id *identity, held *Object) *Object {
+	return w.delete(m, final, false, func(o *Object) {
 		if value != nil {
-			return w.newValue(m, id, value, held)
+			o.setValue(w.s.decoder, value, m)
+		} else {
+			w.s.packAlone(o, final, m.UID)
 		}
-		return w.newPacked(m, id, final, held)
-	}, false)
+	})
 }
 
 // DeleteNamesake deletes, like Delete, an object whose name now belongs to a new object that the
 // caller does not put. The source has not reported the old object's deletion, so cursors receive it
 // as Missed. m and raw are those of the new object.
-func (w *Writer) DeleteNamesake(m *wire.Meta, raw []byte) error {
-	return w.takeDeletion(m, raw, nil, true)
-}
+func (w *Writer) DeleteNamesake(m *wire.Meta, raw []byte) error { return w.delete(m, raw, true, nil) }
 
 // Coalesced records that from now on the source reports one change for each key, deletions first,
 // up to resourceVersion. The true version of such a deletion is unknown: it may be any version up
@@ -236,7 +235,7 @@ func (w *Writer) Coalesced(resourceVersion string) {
 func (w *Writer) KeepHeld(m *wire.Meta) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
-	if !w.replacing || w.check(m, nil) != nil {
+	if !w.replacing || w.check(m, 0) != nil {
 		return
 	}
 	held := w.held()
@@ -257,8 +256,9 @@ func (w *Writer) Flush() (changed int) {
 }
 
 // check reads the key of an incoming object into w.key. If the store refuses the object, check
-// returns the error. The caller holds Store.writing, as do all callers of the methods below.
-func (w *Writer) check(m *wire.Meta, raw []byte) error {
+// returns the error. size is the number of bytes. The caller holds Store.writing, as do all callers
+// of the methods below.
+func (w *Writer) check(m *wire.Meta, size int) error {
 	switch err := w.Err(); {
 	case err != nil:
 		return err
@@ -266,8 +266,8 @@ func (w *Writer) check(m *wire.Meta, raw []byte) error {
 		return ErrNoName
 	case len(m.Namespace) > math.MaxUint16 || len(m.Name) > math.MaxUint16:
 		return fmt.Errorf("name of %d and namespace of %d bytes: %w", len(m.Name), len(m.Namespace), ErrTooLarge)
-	case int64(len(raw)) > math.MaxUint32:
-		return fmt.Errorf("object of %d bytes: %w", len(raw), ErrTooLarge)
+	case int64(size) > math.MaxUint32:
+		return fmt.Errorf("object of %d bytes: %w", size, ErrTooLarge)
 	case w.scope.Namespace != "" && string(m.Namespace) != w.scope.Namespace:
 		return fmt.Errorf("%s/%s is not in %s: %w", m.Namespace, m.Name, w.scope.Namespace, ErrOutOfScope)
 	}
@@ -286,36 +286,67 @@ func (w *Writer) held() *Object {
 	return o
 }
 
-func (w *Writer) identity(m *wire.Meta, received []byte) identity {
-	id := identityOf(m.UID, m.ResourceVersion)
-	if !id.opaqueRV {
-		w.newest = max(w.newest, id.rv)
+// receive compares an incoming object with held, the version in the table, and records that the
+// source has reported it. If came is newer, the caller must put o. If came is conflicting, the
+// caller must store o as unconfirmed. In all other cases receive has recorded everything.
+//
+// o has size raw bytes, which are not packed. It becomes the writer's next o unless the caller
+// calls keep.
+func (w *Writer) receive(m *wire.Meta, received []byte, size int) (o, held *Object, came order, err error) {
+	if err = w.check(m, size); err != nil {
+		return nil, nil, newer, err
 	}
+	o = w.incoming(m, size)
+	w.newest = max(w.newest, o.number())
 	if len(received) > 0 {
-		id.sum = wire.Fingerprint(w.s.decoder.encoding, received)
+		o.sum = wire.Fingerprint(w.s.decoder.encoding, received)
 	}
-	return id
+	held, came = w.compare(o, received)
+	return o, held, came, nil
 }
 
-// compare decides what an incoming version of w.key changes, and returns the version in the table.
-// If came is newer, the caller must put the incoming version. If came is conflicting, the caller
-// must store it as unconfirmed. Otherwise compare has already recorded everything.
-func (w *Writer) compare(id *identity, received []byte) (held *Object, came order) {
+// incoming returns an incoming version, without its key and its bytes.
+func (w *Writer) incoming(m *wire.Meta, size int) *Object {
+	if w.spare == nil {
+		w.spare = new(Object)
+	}
+	o := w.spare
+	*o = Object{size: uint32(size), nsLen: uint16(len(m.Namespace))}
+	o.setIdentity(m.UID, m.ResourceVersion)
+	if w.manual {
+		o.flags |= flagManual
+	}
+	return o
+}
+
+// keep makes o, which incoming has returned, a version of the current key. held is another version
+// of the key, or nil.
+func (w *Writer) keep(o, held *Object) {
+	w.spare = nil
+	if held != nil {
+		o.key = held.key
+	} else {
+		o.key = string(w.key)
+	}
+}
+
+// compare decides what an incoming version of the current key changes: see receive.
+func (w *Writer) compare(o *Object, received []byte) (held *Object, came order) {
 	if w.isOutdated() {
 		return nil, same
 	}
 	delete(w.unconfirmed, string(w.key)) // the source has now reported something later
 	if held = w.held(); held == nil {
-		if w.s.deletions.outdates(w, string(w.key), id.rv, id.opaqueUID || id.opaqueRV) {
+		if w.s.deletions.outdates(w, o) {
 			return nil, conflicting
 		}
 		delete(w.firstUnconfirmed, string(w.key))
 		return nil, newer
 	}
-	if id.against(held) == same && id.sum != held.sum && w.sameContent(held, received) {
-		id.sum = held.sum
+	if o.sum != held.sum && o.sameIdentity(held) && w.sameContent(held, received) {
+		o.sum = held.sum
 	}
-	if came = w.ownUnlessNewer(id, held); came == older && w.contradicts(id, held) {
+	if came = w.ownUnlessNewer(o, held); came == older && w.contradicts(o, held) {
 		return held, conflicting
 	}
 	delete(w.firstUnconfirmed, string(w.key))
@@ -337,121 +368,70 @@ func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
 	return same
 }
 
-// put adds an object to the batch. The batch packs it before it is applied.
-func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, value any, held *Object) error {
-	p := pending{writer: w, before: held}
+// put adds an incoming version to the batch, which packs it before it is applied.
+func (w *Writer) put(m *wire.Meta, o, held *Object, raw []byte, value any) error {
+	p := pending{Change: Change{Old: held, New: o}, writer: w}
+	b := w.s.filling()
+	if err := b.index.prepare(w.s.byteIndexes, &p, m, raw); err != nil {
+		return fmt.Errorf("index %s: %w", w.key, err)
+	}
 	if value != nil {
 		p.value = &decodedBox{value}
 	}
-	b := w.s.filling()
-	if err := b.index(w.s, &p, m, raw); err != nil {
-		b.drop(&p)
-		return fmt.Errorf("index %s: %w", w.key, err)
-	}
-	o := w.newObject(m, id, raw, held)
-	o.indexed = p.hash
-	p.key, p.object = o.key, o
-	b.queue.add(w.s, o, held, raw, m.UID, id)
-	b.add(&p)
+	w.keep(o, held)
+	b.addUnpacked(w.s, &p, raw, m.UID)
 	w.s.flushFull()
 	return nil
 }
 
 // putPacked adds a version that needs no packing to the batch.
-func (w *Writer) putPacked(p *pending) {
+func (w *Writer) putPacked(held, o *Object) {
+	w.add(&pending{Change: Change{Old: held, New: o}})
+}
+
+// add adds a change to the batch that has no bytes to pack.
+func (w *Writer) add(p *pending) {
+	p.writer = w
 	b := w.s.filling()
-	b.indexAgain(w.s, p)
+	_ = b.index.prepare(w.s.byteIndexes, p, nil, nil) // only reading the given bytes can fail
 	b.add(p)
 }
 
-// newObject returns a version that is not packed yet.
-func (w *Writer) newObject(m *wire.Meta, id *identity, raw []byte, held *Object) *Object {
-	o := &Object{uid: id.uid, rv: id.rv, sum: id.sum, size: uint32(len(raw)), nsLen: uint16(len(m.Namespace))}
-	if id.opaqueUID {
-		o.flags |= flagOpaqueUID
-	}
-	if id.opaqueRV {
-		o.flags |= flagOpaqueRV
-	}
-	if id.made {
-		o.flags |= flagMade
-	}
-	if w.manual {
-		o.flags |= flagManual
-	}
-	if held != nil {
-		o.key = held.key
-	} else {
-		o.key = string(w.key)
-	}
-	return o
-}
-
-// newPacked returns a version that it packs alone, outside a batch.
-func (w *Writer) newPacked(m *wire.Meta, id *identity, raw []byte, held *Object) *Object {
-	o := w.newObject(m, id, raw, held)
-	packed, layout := w.s.pack(nil, o.cutUID(nil, raw, m.UID))
-	o.packed, o.layout = string(append(append(packed, id.uidText...), id.rvText...)), layout
-	return o
-}
-
-// newValue returns a version with a decoded value that the cache does not track and never evicts.
-func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *Object {
-	o := w.newObject(m, id, nil, held)
-	o.packed = string(id.uidText) + string(id.rvText)
-	o.layout = &layout{cachedDecoder: w.s.decoder, isValue: true, labels: collected(m.Labels())}
-	box := &decodedBox{value: value}
-	d := newDecodedEntry(box, 0)
-	d.strong.Store(box)
-	o.decoded.Store(d)
-	return o
-}
-
-// takeDeletion implements Delete, DeleteAs and DeleteNamesake. If final is not nil, it returns the
+// delete implements Delete, DeleteAs and DeleteNamesake. If setFinal is not nil, it completes the
 // final state of the object.
-func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, final func(id *identity, held *Object) *Object, missed bool) error {
+func (w *Writer) delete(m *wire.Meta, raw []byte, missed bool, setFinal func(o *Object)) error {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
-	if err := w.check(m, raw); err != nil {
+	if err := w.check(m, len(raw)); err != nil {
 		return err
 	}
-	id := identityOf(m.UID, m.ResourceVersion)
-	held := w.held()
-	stale := held == nil || w.isOutdated() || !held.ownedBy(w) || w.stale(&id, held, missed)
+	o, held := w.incoming(m, len(raw)), w.held()
+	stale := held == nil || w.isOutdated() || !held.ownedBy(w) || w.stale(o, held, missed)
 	// A deletion that is not older than an unconfirmed version proves that version wrong.
-	if u, ok := w.unconfirmed[string(w.key)]; ok && (id.opaqueRV || id.rv >= u.rv) {
+	opaque := o.flags&flagOpaqueRV != 0
+	if u, ok := w.unconfirmed[string(w.key)]; ok && (opaque || o.rv >= u.rv) {
 		delete(w.unconfirmed, u.key)
 		if held != nil && w.replacing { // the object was deleted while the list ran
 			held.marks &^= w.bit
 		}
 	}
-	if u, ok := w.firstUnconfirmed[string(w.key)]; ok && (id.opaqueRV || id.rv >= u.rv) {
+	if u, ok := w.firstUnconfirmed[string(w.key)]; ok && (opaque || o.rv >= u.rv) {
 		delete(w.firstUnconfirmed, u.key)
 	}
-	late := false
-	if !id.opaqueRV {
-		late, w.newest = id.rv <= w.newest, max(w.newest, id.rv)
+	late := !opaque && o.rv <= w.newest
+	w.newest = max(w.newest, o.number())
+	if stale {
+		return nil
 	}
-	if !stale {
-		p := pending{key: held.key, before: held, missed: missed, late: late, coalesced: w.coalesced}
-		if !id.opaqueRV {
-			p.end = id.rv
-		}
-		if final != nil {
-			p.final = final(&id, held)
-		}
-		w.release(p)
+	p := pending{Change: Change{Old: held, ResourceVersion: o.number(), Missed: missed}, late: late, coalesced: w.coalesced}
+	if setFinal != nil {
+		w.keep(o, held)
+		setFinal(o)
+		p.Final = o
 	}
-	return nil
-}
-
-// release adds a change to the batch that removes this writer's owner from p.before.
-func (w *Writer) release(p pending) {
-	p.writer = w
-	b := w.s.filling()
-	b.unindex(w.s, &p)
-	b.add(&p)
+	w.add(&p)
 	w.s.flushFull()
+	return nil
 }
 
 // BeginReplace starts a relist: from now on, Put marks objects as seen. It aborts a relist that is
@@ -710,7 +690,8 @@ func (w *Writer) releaseAll(end uint64, match func(o *Object) bool) {
 		}
 	})
 	for i, o := range found {
-		w.release(pending{key: o.key, before: o, end: end, missed: true})
+		w.add(&pending{Change: Change{Old: o, ResourceVersion: end, Missed: true}})
+		w.s.flushFull()
 		found[i] = nil
 	}
 	w.s.flush()
