@@ -1,7 +1,9 @@
 package weir
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
 	"k8s.io/klog/v2"
 
@@ -47,7 +49,8 @@ type Event[T Object] struct {
 	// name, or that the handler lagged. It corresponds to client-go's DeletedFinalStateUnknown.
 	FinalStateUnknown bool
 
-	old, new Item[T]
+	old, new *store.Object // as in store.Change
+	reader   *reader
 	deletion uint64 // resourceVersion of a Deleted event, 0 if unknown
 }
 
@@ -58,10 +61,28 @@ type Event[T Object] struct {
 // handlers.
 type Handler[T Object] func(ctx context.Context, e Event[T])
 
+// Handle registers a handler, before or during Run. The handler first receives the stored objects
+// as Added events. Handle does not block. It returns ErrStopped after Run has ended, and
+// ErrInvalidOptions for a nil Handler.
+func (i *informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
+	if h == nil {
+		return nil, fmt.Errorf("%s: %w: no Handler", i.name, ErrInvalidOptions)
+	}
+	o := delivery.Options{Name: opts.Name, Resync: opts.Resync, OnPanic: func(e *delivery.PanicError) { i.panics((*PanicError)(e)) }}
+	if filter := opts.Filter; filter != nil {
+		o.Filter = func(s *store.Object) bool { return filter(Item[T]{s, i.reader, true}) }
+	}
+	r, err := i.engine.Handle(func(ctx context.Context, e store.Change) { h(ctx, eventOf[T](e, i.reader)) }, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Registration{handler: r, engine: i.engine}, nil
+}
+
 func eventOf[T Object](e store.Change, reader *reader) Event[T] {
 	event := Event[T]{
 		Type: EventType(e.Type()), Initial: e.Initial, Coalesced: e.Coalesced, FinalStateUnknown: e.FinalStateUnknown(),
-		old: Item[T]{e.Old, reader, true}, new: Item[T]{e.New, reader, true},
+		old: e.Old, new: e.New, reader: reader,
 	}
 	if event.Type == Deleted {
 		event.deletion = e.ResourceVersion
@@ -71,19 +92,16 @@ func eventOf[T Object](e store.Change, reader *reader) Event[T] {
 
 // Item returns the newest version. For a Deleted event it returns the version that this handler
 // received last.
-func (e Event[T]) Item() Item[T] {
-	if e.new.IsZero() {
-		return e.old
-	}
-	return e.new
-}
+func (e Event[T]) Item() Item[T] { return Item[T]{e.newest(), e.reader, true} }
+
+func (e Event[T]) newest() *store.Object { return cmp.Or(e.new, e.old) }
 
 // OldItem returns the version that this handler received before. It is the zero Item for an Added
 // event.
-func (e Event[T]) OldItem() Item[T] { return e.old }
+func (e Event[T]) OldItem() Item[T] { return Item[T]{e.old, e.reader, true} }
 
 // Key returns "namespace/name", or "name" if the object has no namespace.
-func (e Event[T]) Key() string { return e.Item().Key() }
+func (e Event[T]) Key() string { return e.newest().Key() }
 
 // ResourceVersion returns the version of the change. For a Deleted event this is the version of the
 // deletion, of the list that lacked the object, or of the object that the filter rejected. It is ""
@@ -91,7 +109,7 @@ func (e Event[T]) Key() string { return e.Item().Key() }
 func (e Event[T]) ResourceVersion() string {
 	switch {
 	case e.Type != Deleted:
-		return e.Item().ResourceVersion()
+		return e.newest().ResourceVersion()
 	case e.deletion == 0:
 		return ""
 	}
@@ -99,16 +117,16 @@ func (e Event[T]) ResourceVersion() string {
 }
 
 // Labels returns a copy of Item's labels. It does not decode the object.
-func (e Event[T]) Labels() map[string]string { return e.Item().Labels() }
+func (e Event[T]) Labels() map[string]string { return e.newest().Labels() }
 
 // Object decodes and returns the newest version, or for a Deleted event the version that this
 // handler received last. The object is shared: do not modify it unless Options.PrivateCopies is
 // set. Item().Copy() returns a private copy.
-func (e Event[T]) Object() (T, error) { return e.Item().Object() }
+func (e Event[T]) Object() (T, error) { return decoded[T](e.newest(), e.reader.handlerValue) }
 
 // Old decodes and returns the version that this handler received before. The object is shared like
 // Object's. Old returns ErrNotFound for an Added event.
-func (e Event[T]) Old() (T, error) { return e.old.Object() }
+func (e Event[T]) Old() (T, error) { return decoded[T](e.old, e.reader.handlerValue) }
 
 // PanicError describes a panic of a handler. Options.OnPanic receives it.
 type PanicError struct {

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/core/delivery"
 	"github.com/weirproject/weir/internal/core/engine"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/source"
@@ -120,24 +119,6 @@ func (i *informer[T]) Name() string { return i.name }
 
 // Encoding returns the encoding of the bytes that Item.AppendRaw returns.
 func (i *informer[T]) Encoding() Encoding { return Encoding(i.objectType.encoding) }
-
-// Handle registers a handler, before or during Run. The handler first receives the stored objects
-// as Added events. Handle does not block. It returns ErrStopped after Run has ended, and
-// ErrInvalidOptions for a nil Handler.
-func (i *informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
-	if h == nil {
-		return nil, fmt.Errorf("%s: %w: no Handler", i.name, ErrInvalidOptions)
-	}
-	o := delivery.Options{Name: opts.Name, Resync: opts.Resync, OnPanic: func(e *delivery.PanicError) { i.panics((*PanicError)(e)) }}
-	if filter := opts.Filter; filter != nil {
-		o.Filter = func(s *store.Object) bool { return filter(Item[T]{s, i.reader, true}) }
-	}
-	r, err := i.engine.Handle(func(ctx context.Context, e store.Change) { h(ctx, eventOf[T](e, i.reader)) }, o)
-	if err != nil {
-		return nil, err
-	}
-	return &Registration{handler: r, engine: i.engine}, nil
-}
 
 // WaitForSync blocks until the informer stores every object of its first lists. If ctx ends first,
 // the error wraps ErrNotSynced, the context's error and the informer's Err, if it has one. A caller

@@ -1,9 +1,14 @@
 package weir
 
 import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 )
@@ -62,21 +67,22 @@ func (i Item[T]) AppendRaw(dst []byte) ([]byte, error) { return i.version.Append
 // The error is ErrNotFound for the zero Item.
 func (i Item[T]) Object() (T, error) {
 	if i.forHandler {
-		return i.decode((*reader).handlerValue)
+		return decoded[T](i.version, i.reader.handlerValue)
 	}
-	return i.decode((*reader).object)
+	return decoded[T](i.version, i.reader.object)
 }
 
 // Copy decodes the object for the caller alone, who may modify it. Copy returns ErrNotFound for the
 // zero Item.
-func (i Item[T]) Copy() (T, error) { return i.decode((*reader).copy) }
+func (i Item[T]) Copy() (T, error) { return decoded[T](i.version, (*store.Object).DecodeCopy) }
 
-func (i Item[T]) decode(as func(*reader, *store.Object) (any, error)) (T, error) {
+// decoded returns the decoded value of a version, or ErrNotFound if o is nil.
+func decoded[T Object](o *store.Object, decode func(*store.Object) (any, error)) (T, error) {
 	var zero T
-	if i.version == nil {
+	if o == nil {
 		return zero, ErrNotFound
 	}
-	v, err := as(i.reader, i.version)
+	v, err := decode(o)
 	if err != nil {
 		return zero, err
 	}
@@ -96,3 +102,69 @@ const (
 
 // String returns the encoding's name: "json" or "protobuf".
 func (e Encoding) String() string { return wire.Encoding(e).String() }
+
+// reader returns decoded objects to callers, with the PrivateCopies and DetectMutation of its
+// options.
+type reader struct {
+	store    *store.Store
+	private  bool
+	detector *checks.MutationDetector // nil if DetectMutation is off
+}
+
+func newReader(opts Options) *reader {
+	r := &reader{private: opts.PrivateCopies}
+	if opts.DetectMutation || checks.DetectMutations() {
+		r.detector = checks.NewMutationDetector(nil)
+	}
+	return r
+}
+
+// detectMutation compares returned objects with their copies until ctx ends. It does nothing if
+// DetectMutation is off.
+func (r *reader) detectMutation(ctx context.Context) {
+	if r.detector != nil {
+		r.detector.Run(ctx)
+	}
+}
+
+// object returns the decoded object to a caller that reads it. The object is shared, unless
+// PrivateCopies is set.
+func (r *reader) object(o *store.Object) (any, error) {
+	return r.applyOptions(o, (*store.Object).Decoded)
+}
+
+// handlerValue returns the decoded object to a handler. The object is shared, unless PrivateCopies
+// is set. After handlerValue, unlike after object, the store does not keep the decoded object.
+func (r *reader) handlerValue(o *store.Object) (any, error) {
+	return r.applyOptions(o, func(o *store.Object) (any, error) {
+		_, value, err := r.store.Values(&store.Change{Revision: o.Revision(), New: o})
+		return value, err
+	})
+}
+
+func (r *reader) applyOptions(o *store.Object, decode func(*store.Object) (any, error)) (value any, err error) {
+	if r.private {
+		return o.DecodeCopy()
+	}
+	if value, err = decode(o); err != nil {
+		return nil, err
+	}
+	if r.detector != nil {
+		r.detector.Add(o.Key(), value)
+	}
+	return value, nil
+}
+
+// index returns an index function that calls fn. If DetectMutation is on, the function also
+// registers fn's argument with the detector.
+func (r *reader) index(fn func(object any) ([]string, error)) func(any) ([]string, error) {
+	if r.detector == nil {
+		return fn
+	}
+	return func(object any) ([]string, error) {
+		if m, err := meta.Accessor(object); err == nil {
+			r.detector.Add(strings.TrimPrefix(m.GetNamespace()+"/"+m.GetName(), "/"), object)
+		}
+		return fn(object)
+	}
+}
