@@ -9,20 +9,18 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// attack is one kind of attack.
 type attack struct {
 	name string
-	// credentials makes the attackers send the valid token of a user who may read pods and ConfigMaps.
+	// credentials makes the attackers send the token of a user who may read pods and ConfigMaps.
 	credentials bool
-	statuses    []int    // the statuses that attackers may receive
+	statuses    []int    // statuses that attackers may receive
 	more        []string // arguments of the proxy in addition to those of deploy/base
-	// run starts the attackers.
-	run func(a *attackers, ctx context.Context)
+	run         func(a *attackers, ctx context.Context)
 }
 
 const (
 	manyStreams = 240
-	// headFields is how many small fields fit into the head of a request.
+	// headFields is the number of small fields that fit into the head of a request.
 	headFields = 5500
 )
 
@@ -63,8 +61,8 @@ var attacks = []attack{
 	}},
 }
 
-// unread opens connections with a window of 0. On each it sends the given number of requests with
-// the same head, and does not read the responses.
+// unread opens connections whose HTTP/2 window is 0, so that no response body can be sent. On each
+// connection it sends the given number of requests with the same head.
 func (a *attackers) unread(ctx context.Context, connections, streams int, block []byte) {
 	a.each(ctx, connections, func(ctx context.Context, _ int) {
 		c, err := a.openHTTP2(ctx, zeroWindow)
@@ -81,13 +79,14 @@ func (a *attackers) unread(ctx context.Context, connections, streams int, block 
 	})
 }
 
-// unreadRefusals repeatedly sends 960 anonymous requests and does not read the 403s.
+// unreadRefusals sends 960 anonymous requests in each period, on four connections whose window is
+// 0. The bodies of the 403s stay unread.
 func (a *attackers) unreadRefusals(ctx context.Context) {
 	period := min(20*time.Second, a.lasts/2)
 	block := head("GET", "/api/v1/namespaces/kube-system/secrets")
 	a.once(ctx, 4, func(ctx context.Context, _ int) {
 		every(ctx, period, func() {
-			// The connection stays open until the attack ends or the server closes it.
+			// Do not close the connection: it stays open until the attack ends or the server closes it.
 			c, err := a.openHTTP2(ctx, zeroWindow)
 			for range manyStreams {
 				if err == nil {
@@ -98,7 +97,7 @@ func (a *attackers) unreadRefusals(ctx context.Context) {
 	})
 }
 
-// heldConnections opens connections as fast as it can. Each has one unread response.
+// heldConnections opens connectionLimit connections. Each has one response whose body stays unread.
 func (a *attackers) heldConnections(ctx context.Context) {
 	block := head("GET", "/livez")
 	a.each(ctx, connectionLimit(), func(ctx context.Context, _ int) {
@@ -113,10 +112,10 @@ func (a *attackers) heldConnections(ctx context.Context) {
 	})
 }
 
-// unfinishedBodies opens streams with bodies that do not end.
+// unfinishedBodies opens streams, and sends only a part of each request body.
 func (a *attackers) unfinishedBodies(ctx context.Context) {
 	block := head("POST", "/api/v1/namespaces/default/pods", field{"content-type", "application/json"})
-	// A server's window has room for the parts of all streams of a connection.
+	// Parts of this size, of all streams of a connection, fit into the server's window.
 	part := make([]byte, 1<<10)
 	a.each(ctx, 10, func(ctx context.Context, _ int) {
 		c, err := a.openHTTP2(ctx)
@@ -158,7 +157,7 @@ func (a *attackers) resets(ctx context.Context) {
 	})
 }
 
-// continuations sends heads that do not end, in frames of one field each.
+// continuations sends request heads that do not end, in frames with one field each.
 func (a *attackers) continuations(ctx context.Context) {
 	first := head("GET", "/livez")
 	a.each(ctx, 20, func(ctx context.Context, _ int) {
@@ -180,7 +179,7 @@ func (a *attackers) continuations(ctx context.Context) {
 	})
 }
 
-// madeUpTokens sends requests with made-up tokens, each with another one.
+// madeUpTokens sends requests with invalid tokens. Each request has a different token.
 func (a *attackers) madeUpTokens(ctx context.Context) {
 	a.each(ctx, 50, func(ctx context.Context, i int) {
 		c, err := a.openHTTP2(ctx)
@@ -198,13 +197,12 @@ func (a *attackers) madeUpTokens(ctx context.Context) {
 	})
 }
 
-// oneField returns the header block of one field.
 func oneField(i int) []byte {
 	name := "f" + strconv.Itoa(i%1000)
 	return append(append([]byte{0, byte(len(name))}, name...), 1, 'v')
 }
 
-// make64K returns a text that is longer than a query may be.
+// make64K returns 65 KiB of text, which is longer than the proxy permits a query to be.
 func make64K() []byte {
 	out := make([]byte, 65<<10)
 	for i := range out {

@@ -13,22 +13,23 @@ import (
 )
 
 const (
-	// anonymousMemory is how much memory all clients without credentials together may cost, in bytes.
-	// One user may cost 1/userShare of the container's limit.
+	// anonymousMemory is the memory, in bytes, that all clients without credentials together may cost.
+	// One user may cost 1/userShare of the container's memory limit.
 	anonymousMemory = 128 << 20
 	userShare       = 4
-	// heapSlack is by how much the live heap may have grown after an attack, in bytes.
+	// heapSlack is the number of bytes by which the live heap may be larger after an attack than
+	// before.
 	heapSlack = 10 << 20
-	// These limits are checked only with -hostile.timed.
+	// The following limits are checked only with -hostile.timed.
 	maxLatency   = time.Second
 	maxReconnect = time.Minute
 	maxLeave     = 30 * time.Second
 )
 
-// deadline bounds every wait. It is long, so that only a hang exceeds it.
+// deadline bounds a test. It is long, so that only a hang exceeds it.
 func deadline() time.Duration { return 4**attackFor + 2*time.Minute }
 
-// asks returns how many requests each kind of well-behaved client sends during an attack.
+// asks returns the number of requests that each kind of well-behaved client sends during an attack.
 func asks() int {
 	if *timed {
 		return 100
@@ -36,16 +37,17 @@ func asks() int {
 	return 10
 }
 
-// TestHostile runs each attack against weir-proxy, while well-behaved clients use it from other
-// addresses.
+// TestHostile runs each attack against a weir-proxy while well-behaved clients send requests from
+// other addresses. It checks the memory that the attack costs, and that each well-behaved client is
+// served.
 func TestHostile(t *testing.T) {
 	for _, k := range attacks {
 		t.Run(k.name, func(t *testing.T) { k.test(t, "") })
 	}
 }
 
-// TestSameAddress runs attacks from the address of the well-behaved clients, as if all of them were
-// behind one load balancer.
+// TestSameAddress runs attacks from the address of the well-behaved clients, as if one load
+// balancer were in front of all of them. Without -hostile.timed, it runs only two attacks.
 func TestSameAddress(t *testing.T) {
 	for _, k := range attacks {
 		if *timed || slices.Contains([]string{"unread-livez", "unread-refusals"}, k.name) {
@@ -54,13 +56,13 @@ func TestSameAddress(t *testing.T) {
 	}
 }
 
-// test runs the attack. If address is not empty, all clients connect from it.
+// test runs the attack. If address is not empty, all clients connect from that address.
 func (k *attack) test(t *testing.T, address string) {
 	if stored(t) {
 		return
 	}
 	if !*timed {
-		t.Parallel() // the test measures no times then, and mostly waits
+		t.Parallel() // without -hostile.timed, the test mostly waits, and checks no times
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), deadline())
 	defer cancel()
@@ -107,7 +109,8 @@ func (k *attack) attack(t *testing.T, ctx context.Context, p *weirProxy, clients
 	check.NoError(t, p.program.Err())
 }
 
-// atRest waits until the gauges of a proxy without clients are stable, and returns them.
+// atRest waits until two successive reads of the proxy's gauges are equal, and returns the gauges.
+// The proxy must have no clients.
 func (p *weirProxy) atRest(t *testing.T, ctx context.Context) (g gauges) {
 	t.Helper()
 	last := gauges{}
@@ -120,8 +123,8 @@ func (p *weirProxy) atRest(t *testing.T, ctx context.Context) (g gauges) {
 	return g
 }
 
-// leave waits until the proxy is back at the baseline, and measures the memory that the attack has
-// left behind.
+// leave waits until the connections and goroutines are at the baseline again. It then measures the
+// memory that the attack has left allocated.
 func (r *row) leave(t *testing.T, ctx context.Context, p *weirProxy, baseline gauges, heap int64) {
 	t.Helper()
 	start := time.Now()
@@ -166,7 +169,7 @@ func (r *row) judge(t *testing.T, k *attack, container int64) {
 	}
 }
 
-// compare runs the same attack against a separate kube-apiserver.
+// compare runs the same attack against a separate kube-apiserver, and writes the measurements to r.
 func (k *attack) compare(t *testing.T, ctx context.Context, r *row, address string) {
 	t.Helper()
 	v := newAPIServer(t, ctx)

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// field is a field of a request's head.
+// field is a header field of a request.
 type field struct{ name, value string }
 
-// manyFields returns n fields with different names. Of all heads of one size, such a head costs a
-// server the most memory.
+// manyFields returns n fields with different names. Such fields cost a server more memory than
+// other fields of the same total size.
 func manyFields(n int) []field {
 	out := make([]field, n)
 	for i := range out {
@@ -25,7 +25,8 @@ func manyFields(n int) []field {
 	return out
 }
 
-// head returns the header block of a request. The block does not depend on earlier blocks.
+// head returns the encoded header block of a request. The block does not use HPACK's dynamic table,
+// so it can be sent on every connection.
 func head(method, path string, fields ...field) []byte {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
@@ -38,33 +39,33 @@ func head(method, path string, fields ...field) []byte {
 	return block.Bytes()
 }
 
-// bearer returns the field with a token.
 func bearer(token string) field { return field{"authorization", "Bearer " + token} }
 
 var errNoHTTP2 = errors.New("the server does not speak HTTP/2")
 
-// frameSize is a frame size that every server accepts.
+// frameSize is a frame size that every HTTP/2 server must accept.
 const frameSize = 16 << 10
 
-// connection is an HTTP/2 connection of an attacker. The attacker follows only the rules that keep
-// the connection open: it answers PINGs and SETTINGS. One goroutine reads the connection until it
-// is closed.
+// connection is an HTTP/2 connection of an attacker. The attacker answers PINGs and SETTINGS, so
+// that the server keeps the connection open, and otherwise ignores the protocol's rules. One
+// goroutine reads the connection until it is closed.
 type connection struct {
 	conn     *tls.Conn
 	notes    *notes
 	leave    func() bool
-	ended    chan struct{} // closed when the reading goroutine has ended
-	answered chan struct{} // has an entry if a response was received after the last receive from it
+	ended    chan struct{} // closed when the reading goroutine has returned
+	answered chan struct{} // has an element if a response arrived since the last receive
 
 	mu     sync.Mutex // serializes writes
 	framer *http2.Framer
-	stream uint32 // the last stream
+	stream uint32 // ID of the last stream
 }
 
-// zeroWindow lets the server send only the heads of responses, so their bodies wait.
+// zeroWindow is a setting that makes the server send only the heads of responses. The server must
+// keep the bodies.
 var zeroWindow = http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
 
-// openHTTP2 opens a connection. The connection is closed when ctx ends, or earlier by close.
+// openHTTP2 opens a connection. close closes it, at the latest when ctx ends.
 func (a *attackers) openHTTP2(ctx context.Context, settings ...http2.Setting) (*connection, error) {
 	conn, err := a.dial(ctx, "h2")
 	if err != nil {
@@ -90,10 +91,10 @@ func (a *attackers) openHTTP2(ctx context.Context, settings ...http2.Setting) (*
 	return c, nil
 }
 
-// close closes the connection and waits for its reading goroutine.
+// close closes the connection, and waits for its reading goroutine.
 func (c *connection) close() {
 	c.leave()
-	_ = c.conn.NetConn().Close() // closing the TLS connection would send an alert and wait for it
+	_ = c.conn.NetConn().Close() // closing the TLS connection would send an alert and wait
 	<-c.ended
 }
 
@@ -103,7 +104,7 @@ func (c *connection) write(frame func(*http2.Framer) error) error {
 	return frame(c.framer)
 }
 
-// request starts a stream. If end is false, the stream's body follows.
+// request starts a stream with a header block. If end is false, the caller sends the body.
 func (c *connection) request(block []byte, end bool) (stream uint32, err error) {
 	err = c.write(func(f *http2.Framer) error {
 		c.stream += 2
@@ -121,7 +122,7 @@ func (c *connection) request(block []byte, end bool) (stream uint32, err error) 
 	return stream, err
 }
 
-// read reads frames until the connection ends, and counts responses and errors in c.notes.
+// read reads frames until the connection ends. It records responses and errors in c.notes.
 func (c *connection) read() {
 	defer close(c.ended)
 	for {
@@ -157,7 +158,7 @@ func (c *connection) read() {
 	}
 }
 
-// wait waits until the server ends the connection or ctx ends.
+// wait waits until the server closes the connection or ctx ends.
 func (c *connection) wait(ctx context.Context) {
 	select {
 	case <-c.ended:

@@ -28,26 +28,26 @@ var (
 )
 
 const (
-	// podCount is how many pods a well-behaved client lists.
+	// podCount is the number of pods in a LIST of a well-behaved client.
 	podCount = 500
-	// clientCount is how many clients reconnect after a restart. newUsers is how many other users have
-	// not used their tokens before an attack.
+	// clientCount is the number of clients that reconnect after a restart. newUsers is the number of
+	// users who have not used their tokens before an attack.
 	clientCount, newUsers = 5000, 100
-	// bigSize is the size of the large ConfigMap, in bytes.
+	// bigSize is the size of the data of the large ConfigMap, in bytes.
 	bigSize = 1_000_000
 )
 
-// These are the names of users, and of the group of the users who may read pods and ConfigMaps.
+// These are names of users. readers is the group of users who may read pods and ConfigMaps.
 const (
 	known   = "known"
-	heavy   = "heavy" // its attackers have a valid token
+	heavy   = "heavy" // attackers with credentials use this user's token
 	monitor = "monitor"
 	readers = "readers"
 )
 
 var (
 	shared *cluster.Cluster
-	binary string // weir-proxy
+	binary string // path of weir-proxy
 	pods   = podsim.New(podCount, 1)
 )
 
@@ -98,7 +98,7 @@ func users() []cluster.User {
 	return out
 }
 
-// populate creates the large ConfigMap and the permissions of the readers.
+// populate creates the large ConfigMap, and gives the readers their permissions.
 func populate(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(shared.Config())
 	if err != nil {
@@ -122,7 +122,6 @@ func populate(ctx context.Context) error {
 	return err
 }
 
-// token returns the token of a user.
 func token(t *testing.T, user string) string {
 	t.Helper()
 	cfg, err := shared.ConfigFor(user)

@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// statOf returns the statistics that Linux keeps of a process.
+// statOf returns the statistics of a process in /proc.
 func statOf(pid int) (procfs.ProcStat, error) {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
@@ -42,10 +42,10 @@ func cpu(t *testing.T, pid int) time.Duration {
 	return time.Duration(stat.CPUTime() * float64(time.Second))
 }
 
-// samplePeriod is the time between two measurements of memory.
+// samplePeriod is the time between two measurements of the resident set size.
 const samplePeriod = 50 * time.Millisecond
 
-// sampler measures the resident set size of a process repeatedly until stop.
+// sampler measures the resident set size of a process until stop.
 type sampler struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -65,18 +65,18 @@ func sample(ctx context.Context, pid int) *sampler {
 	return s
 }
 
-// stop ends the sampler and returns the largest resident set size.
+// stop ends the measurement, and returns the largest resident set size in bytes.
 func (s *sampler) stop() int64 {
 	s.cancel()
 	s.done.Wait()
 	return s.peak
 }
 
-// collection matches the line that the Go runtime prints after a garbage collection. The submatch
-// is the size of the live heap, in MiB.
+// collection matches the line that the Go runtime prints after each garbage collection with
+// gctrace=1. The submatch is the size of the live heap, in MiB.
 var collection = regexp.MustCompile(`(?m)^gc \d+ @.*?\d+->\d+->(\d+) MB`)
 
-// collections returns the size of the live heap after each garbage collection, in bytes.
+// collections returns the size of the live heap after each garbage collection so far, in bytes.
 func (p *weirProxy) collections(t *testing.T) (live []int64) {
 	t.Helper()
 	raw, err := os.ReadFile(p.log())
@@ -89,10 +89,11 @@ func (p *weirProxy) collections(t *testing.T) (live []int64) {
 	return live
 }
 
-// liveHeap returns the size of the live heap after garbage collections that start after the call.
-// Its requests cause the collections: the head of each makes half a megabyte of garbage. Contents
-// of a sync.Pool live until the second collection, and allocations during a collection count as
-// live; liveHeap therefore returns the smallest of several sizes.
+// liveHeap returns the size of the live heap in bytes, measured by garbage collections after the
+// call. It causes the collections by requests whose heads each make half a megabyte of garbage. It
+// ignores the first two collections, because contents of a sync.Pool live that long. Of the others
+// it returns the smallest size, because memory that is allocated during a collection counts as
+// live.
 func (p *weirProxy) liveHeap(t *testing.T, ctx context.Context) int64 {
 	t.Helper()
 	const enough = 6
@@ -110,7 +111,7 @@ func (p *weirProxy) liveHeap(t *testing.T, ctx context.Context) int64 {
 	return slices.Min(live[2:])
 }
 
-// litter sends requests with large heads, and reads each response before it sends the next request.
+// litter sends requests with large heads, one after the other. It waits for each response.
 func (a *attackers) litter(ctx context.Context, token string) {
 	block := head("GET", "/livez", append(manyFields(headFields), bearer(token))...)
 	a.each(ctx, 1, func(ctx context.Context, _ int) {
@@ -132,10 +133,10 @@ func (a *attackers) litter(ctx context.Context, token string) {
 	})
 }
 
-// gauges are numbers that the proxy's metrics report.
+// gauges are values of the proxy's metrics.
 type gauges struct{ connections, goroutines, descriptors int }
 
-// gauges reads the metrics. The numbers include the connection that reads them.
+// gauges reads the proxy's metrics. The values include the connection for this request.
 func (p *weirProxy) gauges(t *testing.T, ctx context.Context) (gauges, error) {
 	t.Helper()
 	c := newClient(&p.victim, politeAddress, token(t, monitor))
@@ -159,14 +160,14 @@ func (p *weirProxy) gauges(t *testing.T, ctx context.Context) (gauges, error) {
 	return gauges{value("weir_proxy_connections"), value("go_goroutines"), value("process_open_fds")}, nil
 }
 
-// A proxy at rest may have this many connections and goroutines more than at another time, because
-// connections to its upstream open and close.
+// A proxy without clients may have this many more connections and goroutines than at another time,
+// because it opens and closes connections to its upstream.
 const (
 	connectionSlack = 4
 	goroutineSlack  = 4 * connectionSlack
 )
 
-// rests reports whether the gauges are at a baseline, apart from the slack.
+// rests reports whether the connections and goroutines exceed a baseline by at most the slack.
 func (g gauges) rests(baseline gauges) bool {
 	return g.connections <= baseline.connections+connectionSlack && g.goroutines <= baseline.goroutines+goroutineSlack
 }

@@ -16,18 +16,18 @@ import (
 	"time"
 )
 
-// listPods is the path of a LIST of all pods from the cache.
+// listPods is the path of a LIST of all pods, which the proxy answers from its cache.
 const listPods = "/api/v1/pods?resourceVersion=0"
 
-// polite is one kind of well-behaved client.
+// polite is a kind of well-behaved client.
 type polite struct {
 	name string
 	ask  func(ctx context.Context, i int) error // sends request number i
 }
 
-// politeClients returns the well-behaved clients of a victim, and a function that closes their
+// politeClients returns the kinds of well-behaved clients of a victim. done closes their
 // connections. If from is not empty, all of them connect from that address. first is the number of
-// the first new user.
+// the first new user, whose token the victim has not seen.
 func politeClients(t *testing.T, v *victim, from string, first int) (of []polite, done func()) {
 	t.Helper()
 	at := func(address string) string {
@@ -47,7 +47,7 @@ func politeClients(t *testing.T, v *victim, from string, first int) (of []polite
 		defer c.close()
 		return c.list(ctx)
 	}})
-	// Each probe has its own connection, like the probes of kubelets.
+	// Each probe opens a new connection, as a kubelet's probe does.
 	probe := func(name, path string, open func() *client) {
 		of = append(of, polite{name, func(ctx context.Context, _ int) error {
 			c := open()
@@ -65,7 +65,7 @@ func politeClients(t *testing.T, v *victim, from string, first int) (of []polite
 	return of, reader.close
 }
 
-// list lists all pods.
+// list LISTs all pods, and checks the size of the response.
 func (c *client) list(ctx context.Context) error {
 	body, err := c.get(ctx, listPods)
 	if err == nil && len(body) < podCount*1000 {
@@ -74,7 +74,7 @@ func (c *client) list(ctx context.Context) error {
 	return err
 }
 
-// tally counts the answers to the requests of one kind. It is safe for concurrent use.
+// tally has the latencies and failures of the requests of one kind. add is safe for concurrent use.
 type tally struct {
 	mu        sync.Mutex
 	latencies []time.Duration
@@ -90,7 +90,8 @@ func (y *tally) add(took time.Duration, err error) {
 	}
 }
 
-// reason returns why a request failed, without addresses.
+// reason returns the innermost error of a failed request. Its text has no addresses, so equal
+// failures have equal texts.
 func reason(err error) string {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
@@ -114,8 +115,8 @@ func (y *tally) p99() time.Duration {
 	return y.latencies[(len(y.latencies)*99+99)/100-1]
 }
 
-// ask sends n requests of each kind, spread evenly over a time. Each request starts when it is due,
-// even if earlier ones are not answered yet.
+// ask sends n requests of each kind, evenly distributed over a time. It sends each request when it
+// is due, even if earlier requests are not answered.
 func ask(ctx context.Context, of []polite, n int, over time.Duration) map[string]*tally {
 	out := map[string]*tally{}
 	var asked sync.WaitGroup
@@ -146,7 +147,7 @@ func ask(ctx context.Context, of []polite, n int, over time.Duration) map[string
 	return out
 }
 
-// failures describes the failed requests, by kind, in a stable order.
+// failures describes the failed requests of each kind, sorted by kind.
 func failures(tallies map[string]*tally) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(tallies)) {
 		if y := tallies[name]; len(y.failures) > 0 {
@@ -167,12 +168,12 @@ type client struct {
 }
 
 // newClient returns a client that connects from a loopback address. If token is empty, the client
-// sends none.
+// sends no token.
 func newClient(v *victim, from, token string) *client {
 	return newClientOf("https://"+v.address, v, from, token)
 }
 
-// newHealthClient returns a client of the --health-listen address.
+// newHealthClient returns a client of the proxy's --health-listen address.
 func newHealthClient(v *victim, from string) *client {
 	return newClientOf("http://"+v.health, v, from, "")
 }
@@ -187,8 +188,7 @@ func newClientOf(base string, v *victim, from, token string) *client {
 
 func (c *client) close() { c.transport.CloseIdleConnections() }
 
-// get returns the body of a complete response with status 200. For another status the error is a
-// statusError.
+// get returns the body of a response with status 200. For another status, it returns a statusError.
 func (c *client) get(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -212,7 +212,7 @@ func (c *client) get(ctx context.Context, path string) ([]byte, error) {
 	return body, err
 }
 
-// reconnecting returns how many clients reconnect after a restart.
+// reconnecting returns the number of clients that reconnect after a restart.
 func reconnecting() int {
 	if *timed {
 		return clientCount
@@ -221,8 +221,8 @@ func reconnecting() int {
 }
 
 // reconnect restarts the proxy during the attack. When the proxy is ready, clients with valid
-// tokens reconnect at the same time, as they do behind a Service. reconnect returns how many of
-// them were answered, and the time from the proxy's start to the last of these answers.
+// tokens connect at the same time, as they do behind a Service. It returns how many of them were
+// answered, and the seconds from the proxy's start to the last answer.
 func (k *attack) reconnect(t *testing.T, ctx context.Context, p *weirProxy, address string) (answered int, seconds float64) {
 	t.Helper()
 	attack, cancel := context.WithCancel(ctx)
@@ -256,8 +256,9 @@ func (k *attack) reconnect(t *testing.T, ctx context.Context, p *weirProxy, addr
 	return int(served.Load()), seconds
 }
 
-// untilServed repeats a small read until it is answered. Like common clients, it waits a second
-// before the first retry, and longer before each further one. It gives up after five minutes.
+// untilServed repeats a GET until it succeeds. As common clients do, it waits a second before the
+// first retry, and twice as long before each further one, up to 8 s. It returns false after five
+// minutes.
 func (c *client) untilServed(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()

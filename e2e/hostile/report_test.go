@@ -20,34 +20,34 @@ import (
 type row struct {
 	Attack           string
 	SameAddress      bool
-	Seconds          float64 // how long the attack lasted
-	CalmRSS          int64   // the peak with well-behaved clients alone
-	PeakRSS          int64   // the peak during the attack
-	PeakLive         int64   // the largest live heap of a garbage collection during the attack
+	Seconds          float64 // duration of the attack
+	CalmRSS          int64   // peak with only well-behaved clients
+	PeakRSS          int64   // peak during the attack
+	PeakLive         int64   // largest live heap of a garbage collection during the attack
 	CPUSeconds       float64
 	Polite           map[string]answers
 	Failures         []string
 	Connections      int            // connections that attackers opened
 	Statuses, Ends   map[string]int // what attackers received
-	LeaveSeconds     float64        // until connections and goroutines were back at the baseline
-	LeftHeap         int64          // growth of the live heap since the baseline
+	LeaveSeconds     float64        // until connections and goroutines were at the baseline again
+	LeftHeap         int64          // growth of the live heap by the attack
 	LeftRSS          int64
 	Reconnected      int
 	ReconnectSeconds float64
 
-	// These are measurements of kube-apiserver under the same attack.
+	// The following are measurements of kube-apiserver during the same attack.
 	Upstream           map[string]answers
 	UpstreamRSS        int64
 	UpstreamCPUSeconds float64
 }
 
-// answers summarizes the answers to requests of one kind.
+// answers has the number and the 99th percentile latency of the requests of one kind.
 type answers struct {
 	Asked, Answered int
 	P99             time.Duration
 }
 
-// summary summarizes the tallies, and adds their failures to r, if it is not nil.
+// summary returns the answers of each kind. If r is not nil, it also sets r.Failures.
 func summary(tallies map[string]*tally, r *row) map[string]answers {
 	out := map[string]answers{}
 	for name, y := range tallies {
@@ -59,7 +59,7 @@ func summary(tallies map[string]*tally, r *row) map[string]answers {
 	return out
 }
 
-// judgeTimes checks the latencies, and the times until the proxy has recovered.
+// judgeTimes checks the latencies, and the times that the proxy needs to recover.
 func (r *row) judgeTimes(t *testing.T) {
 	t.Helper()
 	for name, got := range r.Polite {
@@ -79,13 +79,12 @@ func (r *row) judgeTimes(t *testing.T) {
 	}
 }
 
-// resultFile returns the path of the file for a test's row.
 func resultFile(t *testing.T) string {
 	return filepath.Join(*results, strings.ReplaceAll(t.Name(), "/", "-")+".json")
 }
 
-// stored reports whether an earlier run has stored the row of a test, and adds that row to the
-// table.
+// stored reports whether an earlier run has stored the row of this test. If so, it adds the row to
+// the table.
 func stored(t *testing.T) bool {
 	t.Helper()
 	if *results == "" {
@@ -110,7 +109,8 @@ func (r *row) add() {
 	measured.rows = append(measured.rows, r)
 }
 
-// print logs the row. If the test has not failed, it also stores the row for the next run.
+// print adds the row to the table and logs it. If the test has not failed, print also stores the
+// row in the directory of -hostile.results.
 func (r *row) print(t *testing.T) {
 	t.Helper()
 	r.add()
@@ -129,7 +129,7 @@ func (r *row) print(t *testing.T) {
 	check.NoError(t, err)
 }
 
-// measured contains the rows of this run.
+// measured has the rows of the table.
 var measured struct {
 	sync.Mutex
 	rows []*row
@@ -139,8 +139,8 @@ var measured struct {
 var kinds = []string{"list-known", "list-new", "livez", "readyz", "health-livez", "health-readyz"}
 
 // table returns the rows as a Markdown table. Memory is in MiB. For each kind of well-behaved
-// client it shows the number of requests that were answered with 200, and their p99.
-// kube-apiserver's numbers under the same attack are in parentheses.
+// client, a cell has the number of requests that were answered with 200, and their 99th percentile
+// latency. Numbers in parentheses are kube-apiserver's during the same attack.
 func table() string {
 	measured.Lock()
 	defer measured.Unlock()
@@ -152,7 +152,7 @@ func table() string {
 	return strings.Join(lines, "\n")
 }
 
-// String returns the row as a row of the table.
+// String returns the row in the form of table.
 func (r *row) String() string {
 	address := "another"
 	if r.SameAddress {

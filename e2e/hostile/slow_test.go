@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// connectionLimit returns how many connections attackers open. It is the number of file descriptors
-// that the system permits, minus those for well-behaved clients and other files. It is at most
-// 12,000, because the ports of one address are limited. A short attack opens 2,000.
+// connectionLimit returns the number of connections that attackers open. With -hostile.timed, it is
+// the limit of file descriptors, minus those for well-behaved clients and other files. It is at
+// most 12,000, because one address has a limited number of ports. Otherwise it is 2,000.
 func connectionLimit() int {
 	const short = 2000
 	var limit syscall.Rlimit
@@ -27,8 +27,8 @@ func connectionLimit() int {
 	return int(min(limit.Cur-min(limit.Cur/2, clientCount+2000), 12_000))
 }
 
-// silentConnections opens connections without a TLS handshake, and connections with a handshake and
-// no request.
+// silentConnections opens connections that never start a TLS handshake. It also opens connections
+// that never send a request after the handshake.
 func (a *attackers) silentConnections(ctx context.Context) {
 	a.each(ctx, 500, func(ctx context.Context, _ int) {
 		conn, err := a.victim.connect(ctx, a.from)
@@ -48,13 +48,13 @@ func (a *attackers) silentConnections(ctx context.Context) {
 	})
 }
 
-// unfinishedHeads sends 1,000 HTTP/1.1 heads that lack their end.
+// unfinishedHeads opens 1,000 connections. On each it sends a part of an HTTP/1.1 request head.
 func (a *attackers) unfinishedHeads(ctx context.Context) {
 	begun := "GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 255<<10)
 	a.each(ctx, 1000, func(ctx context.Context, _ int) { a.sendHTTP1(ctx, begun, 0) })
 }
 
-// slowBytes sends one byte per second, in HTTP/1.1 heads and in HTTP/2 bodies.
+// slowBytes sends one byte per second, in HTTP/1.1 request heads and in HTTP/2 request bodies.
 func (a *attackers) slowBytes(ctx context.Context) {
 	begun := "GET /livez HTTP/1.1\r\nHost: localhost\r\nX: "
 	a.each(ctx, 200, func(ctx context.Context, _ int) { a.sendHTTP1(ctx, begun, time.Second) })
@@ -85,8 +85,8 @@ func (a *attackers) slowBytes(ctx context.Context) {
 	})
 }
 
-// sendHTTP1 sends the start of a request, and then one byte per period until the server answers or
-// closes the connection. If period is 0, it sends nothing more.
+// sendHTTP1 sends the start of a request, and then one byte per period. If period is 0, it sends no
+// further bytes. It returns when the server answers or closes the connection, or when ctx ends.
 func (a *attackers) sendHTTP1(ctx context.Context, begun string, period time.Duration) {
 	conn, err := a.dial(ctx, "http/1.1")
 	if err != nil {
@@ -114,7 +114,7 @@ func (a *attackers) sendHTTP1(ctx context.Context, begun string, period time.Dur
 	}
 }
 
-// churn changes 50 pods per second, so that watches have something to send.
+// churn changes 50 pods per second, so that watches have events to send.
 func (a *attackers) churn(ctx context.Context) {
 	a.once(ctx, 1, func(ctx context.Context, _ int) {
 		set, err := kubernetes.NewForConfig(shared.Config())
@@ -126,7 +126,7 @@ func (a *attackers) churn(ctx context.Context) {
 			pod := pods.Pod(i % podCount)
 			change := []byte(`{"metadata":{"annotations":{"change":"` + strconv.Itoa(i) + `"}}}`)
 			i++
-			// A change may fail: others follow.
+			// Ignore an error: another change follows.
 			_, _ = set.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, change, metav1.PatchOptions{})
 		})
 	})

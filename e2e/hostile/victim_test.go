@@ -24,7 +24,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// These are the loopback addresses from which clients connect. Reconnecting clients use 127.0.1.N.
+// Clients connect from these loopback addresses. Reconnecting clients use 127.0.1.N.
 const (
 	attackerAddress = "127.0.0.2"
 	politeAddress   = "127.0.0.3"
@@ -32,15 +32,15 @@ const (
 	probeAddress    = "127.0.0.5"
 )
 
-// victim is a server that is attacked: weir-proxy or kube-apiserver.
+// victim is the server that is attacked: weir-proxy or kube-apiserver.
 type victim struct {
 	address string // host and port
-	health  string // address of --health-listen; empty: kube-apiserver has none
+	health  string // address of --health-listen; empty for kube-apiserver
 	roots   *x509.CertPool
 	pid     func() int
 }
 
-// dial opens a TLS connection from a loopback address, and offers the protocols.
+// dial opens a TLS connection from a loopback address. It offers the given ALPN protocols.
 func (v *victim) dial(ctx context.Context, from string, protocols ...string) (*tls.Conn, error) {
 	conn, err := v.connect(ctx, from)
 	if err != nil {
@@ -58,7 +58,8 @@ func (v *victim) dial(ctx context.Context, from string, protocols ...string) (*t
 	return secure, nil
 }
 
-// connect opens a TCP connection. When the connection is closed, its port is free immediately.
+// connect opens a TCP connection from a loopback address. When the connection is closed, its port
+// is free immediately.
 func (v *victim) connect(ctx context.Context, from string) (*net.TCPConn, error) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	conn, err := dialer.DialContext(ctx, "tcp", v.address)
@@ -69,7 +70,7 @@ func (v *victim) connect(ctx context.Context, from string) (*net.TCPConn, error)
 	return c, c.SetLinger(0)
 }
 
-// weirProxy is a running weir-proxy, with the options and the environment of deploy/base.
+// weirProxy is a running weir-proxy, with the arguments and the environment of deploy/base.
 type weirProxy struct {
 	victim
 	dir     string
@@ -89,8 +90,8 @@ func baseDeployment(t *testing.T) *appsv1.Deployment {
 	return d
 }
 
-// startProxy starts a proxy with the arguments of deploy/base and more, and waits until it is
-// ready.
+// startProxy starts a proxy with the arguments of deploy/base and the arguments in more. It waits
+// until the proxy is ready.
 func startProxy(t *testing.T, ctx context.Context, more ...string) *weirProxy {
 	t.Helper()
 	container := baseDeployment(t).Spec.Template.Spec.Containers[0]
@@ -107,7 +108,7 @@ func startProxy(t *testing.T, ctx context.Context, more ...string) *weirProxy {
 	for _, e := range container.Env {
 		p.env = append(p.env, e.Name+"="+e.Value)
 	}
-	p.env = append(p.env, "GODEBUG=gctrace=1") // liveHeap reads the output
+	p.env = append(p.env, "GODEBUG=gctrace=1") // liveHeap reads this output
 	memory := container.Resources.Limits["memory"]
 	p.limit = memory.Value()
 	if p.limit == 0 {
@@ -144,14 +145,13 @@ func (p *weirProxy) start(t *testing.T) {
 	}
 }
 
-// restart kills the proxy and starts it again at the same address.
 func (p *weirProxy) restart(t *testing.T) {
 	t.Helper()
 	p.program.Stop()
 	p.start(t)
 }
 
-// trust reads the certificate that the proxy has made from the kubeconfig that it has written.
+// trust reads the proxy's CA certificate from the kubeconfig that the proxy writes.
 func (p *weirProxy) trust(t *testing.T, ctx context.Context) {
 	t.Helper()
 	testenv.EventuallyNoError(t, ctx, "the proxy has written its kubeconfig", func() error {
@@ -188,7 +188,8 @@ func (p *weirProxy) awaitReady(t *testing.T, ctx context.Context) {
 	})
 }
 
-// newAPIServer starts another kube-apiserver, which is killed when the test ends.
+// newAPIServer starts another kube-apiserver on the shared cluster. It is killed when the test
+// ends.
 func newAPIServer(t *testing.T, ctx context.Context) *victim {
 	t.Helper()
 	server, err := shared.AddAPIServer(ctx)
@@ -199,7 +200,7 @@ func newAPIServer(t *testing.T, ctx context.Context) *victim {
 	return &victim{address: at.Host, roots: rootsOf(t, server.Config()), pid: server.PID}
 }
 
-// statusError is the error for a response whose status is not 200.
+// statusError is a response status other than 200.
 type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("%d %s", int(e), http.StatusText(int(e))) }

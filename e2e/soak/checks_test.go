@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestLine checks that a good line forwards all data, that stalled data continues when the line is
-// good again, and that a bad line ends every connection.
+// TestLine checks that a good line forwards all data. It also checks that stalled data is forwarded
+// after resume, and that a bad line ends a connection.
 func TestLine(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
@@ -72,7 +72,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestSightings checks that a version counts once, and does not count after a newer one.
+// TestSightings checks that a version counts once, that it does not count after a newer one, and
+// that versions do not count after stop.
 func TestSightings(t *testing.T) {
 	var s sightings
 	s.count()
@@ -87,13 +88,12 @@ func TestSightings(t *testing.T) {
 	}
 }
 
-// v returns a version of an object.
 func v(rv uint64) version { return version{"uid", rv, "w"} }
 
-// histories are sequences of handler calls, by name.
+// histories are sequences of handler calls, by name. tell makes the calls.
 var histories = map[string]struct {
 	tell func(h *history)
-	want string // text in the problem; empty: there is no problem
+	want string // text in the reported problem; empty: no problem
 }{
 	"in order": {func(h *history) {
 		h.added("k", v(1))
@@ -128,7 +128,7 @@ var histories = map[string]struct {
 		h.added("k", v(5))
 		h.wentBack(100)
 		h.updated("k", v(5), v(6))
-		h.updated("k", v(6), v(6)) // a relist from a watch cache that has not noticed the restore yet
+		h.updated("k", v(6), v(6)) // a relist from a watch cache from before the restore
 		h.updated("k", v(6), v(2))
 	}, ""},
 	"restored, first told late": {func(h *history) {
@@ -152,8 +152,7 @@ var histories = map[string]struct {
 	}, "went back"},
 }
 
-// TestHistory checks that history reports violations of the contract, and nothing else, as
-// problems.
+// TestHistory checks for each sequence of calls whether history reports a problem, and which.
 func TestHistory(t *testing.T) {
 	for name, tt := range histories {
 		h := newHistory(name, time.Now(), &sightings{})
@@ -166,7 +165,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestDifference checks that difference reports each kind of difference.
+// TestDifference checks that difference reports missing, different and additional objects, and
+// returns "" for equal ones.
 func TestDifference(t *testing.T) {
 	one, other := version{"u", 1, "1"}, version{"u", 1, "2"}
 	told := func(string) string { return "" }
@@ -180,8 +180,8 @@ func TestDifference(t *testing.T) {
 	check.Equal(t, difference(map[string]version{"k": one}, map[string]version{"k": one}, told), "", "the same differs")
 }
 
-// TestTap checks that the reader of a tapped body receives the whole body, and that the tap records
-// the versions of each key.
+// TestTap checks that the reader of a tapped body receives the unchanged body, and that the tap
+// records the versions of a key and the bookmarks.
 func TestTap(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	const event = `{"type":%q,"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"a","name":"x","uid":"uid-1","resourceVersion":"%d"}}}` + "\n"
@@ -201,13 +201,14 @@ func TestTap(t *testing.T) {
 	}
 }
 
-// ownEvery is the time between two reads of an API server's own watch cache.
+// ownEvery is the time between two reads of an API server's watch cache.
 const ownEvery = 100 * time.Millisecond
 
-// startOwn measures how long the API servers' watch caches need, after the last fault, to reach the
-// wanted state: no informer that is connected to a server can be current earlier. The returned
-// function ends the measurement, and returns the times by resource, for each server. If a server is
-// not current by then, its time is that of the whole measurement.
+// startOwn measures when the API servers' own watch caches reach the wanted state after the last
+// fault. An informer cannot be current before the server that it watches. The returned function
+// ends the measurement. It returns the times since the last fault: by resource, and for each
+// server. If a server has not reached the state by then, its time is the time of the whole
+// measurement.
 func (w *world) startOwn(ctx context.Context, over time.Time, want *state) func() map[string][]time.Duration {
 	ctx, cancel := context.WithCancel(ctx)
 	took := map[string][]time.Duration{"configmaps": make([]time.Duration, len(w.servers)), "widgets": make([]time.Duration, len(w.servers))}
@@ -235,7 +236,7 @@ func (w *world) startOwn(ctx context.Context, over time.Time, want *state) func(
 	}
 }
 
-// cached returns the objects in an API server's watch cache, or nil if the server does not answer.
+// cached returns the objects in an API server's watch cache. It returns nil if the request fails.
 func (w *world) cached(ctx context.Context, server int, of string) map[string]version {
 	out := map[string]version{}
 	options := metav1.ListOptions{ResourceVersion: "0"}
@@ -263,7 +264,8 @@ func (w *world) cached(ctx context.Context, server int, of string) map[string]ve
 	return out
 }
 
-// putOff returns until when a subject must wait because a response to it, or to a proxy, said so.
+// putOff returns the time until which a subject must not send requests, because a Retry-After
+// header told it, or a proxy that it uses, to wait.
 func (w *world) putOff(s *subject) time.Time {
 	until := s.requests.putOffUntil()
 	if asked := w.proxiesPutOff(); s.way != ways[0] && asked.After(until) {
@@ -272,8 +274,8 @@ func (w *world) putOff(s *subject) time.Time {
 	return until
 }
 
-// putOffByServer returns until when an API server made a subject wait. A delay that a proxy itself
-// requested does not count.
+// putOffByServer returns the time until which an API server made a subject wait. A delay that only
+// a proxy requested does not count.
 func (w *world) putOffByServer(s *subject) time.Time {
 	until := s.requests.putOffUntil()
 	if asked := w.proxiesPutOff(); s.way != ways[0] && asked.Before(until) {
@@ -282,7 +284,7 @@ func (w *world) putOffByServer(s *subject) time.Time {
 	return until
 }
 
-// proxiesPutOff returns until when a proxy must wait because an API server said so.
+// proxiesPutOff returns the latest time until which an API server made a proxy wait.
 func (w *world) proxiesPutOff() (until time.Time) {
 	for _, asked := range w.asked {
 		if at := asked.putOffUntil(); at.After(until) {
@@ -292,8 +294,8 @@ func (w *world) proxiesPutOff() (until time.Time) {
 	return until
 }
 
-// serversOf reports, for each API server, whether a subject is connected to it, directly or through
-// the proxies.
+// serversOf returns, for each API server, whether a subject is connected to it. A subject that uses
+// the proxies counts as connected to the proxies' servers.
 func (w *world) serversOf(s *subject) []bool {
 	if s.way == ways[0] {
 		return w.line.targets(s.way+"/"+s.name+"/"+s.of, len(w.servers))
@@ -307,8 +309,8 @@ func (w *world) serversOf(s *subject) []bool {
 	return out
 }
 
-// heldUp returns the longest time of the servers to which a subject was connected, either when the
-// last fault was over or when the subject was current.
+// heldUp returns the longest time that a subject's servers needed. Its servers are those to which
+// it was connected after the last fault (before), or when it was current (after).
 func heldUp(took []time.Duration, before, after []bool) (most time.Duration) {
 	for i, t := range took {
 		if before[i] || len(after) > i && after[i] {

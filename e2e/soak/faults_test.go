@@ -20,20 +20,20 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// faults causes faults of the servers, in sequence, for a given time.
+// faults causes faults of the servers and of a CustomResourceDefinition, one after the other.
 type faults struct {
 	w      *world
 	rand   *rand.Rand
-	client dynamic.Interface // on the steady line
-	undone sync.WaitGroup    // waits for servers that must be started or resumed
+	client dynamic.Interface // connects over the steady line
+	undone sync.WaitGroup    // waits for the restart or resumption of servers
 
 	mu    sync.Mutex
 	busy  map[*cluster.APIServer]bool
 	kills int
 }
 
-// maxKills bounds the kills in a round. Starting an API server occupies a CPU core for seconds, and
-// the informers then lack that core.
+// maxKills bounds the kills in a round. A restarting API server occupies a CPU core for seconds,
+// which the informers then lack.
 const maxKills = 2
 
 func (w *world) newFaults(round int, client dynamic.Interface) *faults {
@@ -42,13 +42,13 @@ func (w *world) newFaults(round int, client dynamic.Interface) *faults {
 	}
 }
 
-// between returns a random duration.
+// between returns a random duration of at least least and less than most.
 func (f *faults) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(f.rand.Int64N(int64(most-least)))
 }
 
-// run makes the line bad and causes one fault after another until the time is over. Then it waits
-// until all servers run and serve, and makes the line good again.
+// run makes the line bad, and causes faults until the time is over. It then waits until all servers
+// serve and the definition of widgets is restored, and makes the line good.
 func (f *faults) run(ctx context.Context, length time.Duration) {
 	f.w.note("the line is bad")
 	f.w.line.set(true)
@@ -72,7 +72,6 @@ func (f *faults) run(ctx context.Context, length time.Duration) {
 	f.w.note("the line is good, and all servers run")
 }
 
-// one causes one random fault.
 func (f *faults) one(ctx context.Context) {
 	server := f.rand.IntN(len(f.w.servers))
 	switch what := f.rand.IntN(10); {
@@ -91,8 +90,7 @@ func (f *faults) one(ctx context.Context) {
 	}
 }
 
-// take reserves the server for a fault. It returns false if another fault of that server is in
-// progress.
+// take marks a server as having a fault. It returns false if the server already has one.
 func (f *faults) take(s *cluster.APIServer) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,7 +141,6 @@ func (f *faults) pause(ctx context.Context, server int, length time.Duration) {
 	})
 }
 
-// sleep waits for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -152,7 +149,7 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 const (
-	// writers is the number of concurrent writers. Each has its own keys.
+	// writers is the number of goroutines that write. Each has its own object names.
 	writers = 3
 	// keysPerNamespace is the maximum number of objects of each kind in a namespace.
 	keysPerNamespace = 40
@@ -164,12 +161,12 @@ const (
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// churn writes objects until it is stopped: it creates, changes, deletes and recreates them, and
-// changes labels so that objects enter and leave selectors.
+// churn writes objects until stop: it creates, changes and deletes them. It also changes labels, so
+// that objects start or stop to match a selector.
 type churn struct {
 	clients []dynamic.Interface // one for each API server
-	written atomic.Uint64       // number of writes that were confirmed
-	number  atomic.Uint64       // number of the next write
+	written atomic.Uint64       // number of writes that a server confirmed
+	number  atomic.Uint64       // number of the last write that was sent
 	seed    uint64
 
 	runs   uint64
@@ -185,7 +182,7 @@ func (w *world) newChurn() *churn {
 	return c
 }
 
-// start starts the writers, which end with stop.
+// start starts the writers.
 func (c *churn) start(ctx context.Context) {
 	ctx, c.cancel = context.WithCancel(ctx)
 	c.runs++
@@ -201,7 +198,7 @@ func (c *churn) stop() {
 	c.wg.Wait()
 }
 
-// write runs one writer. If a server does not answer, the writer continues with the other one.
+// write runs one writer. After a failed request, the writer continues with the other server.
 func (c *churn) write(ctx context.Context, r *rand.Rand, writer int) {
 	pause := time.NewTicker(writePause)
 	defer pause.Stop()
@@ -212,7 +209,7 @@ func (c *churn) write(ctx context.Context, r *rand.Rand, writer int) {
 		case <-ctx.Done():
 			return
 		}
-		// Do not use ctx: when the writer is stopped, a write in progress must finish.
+		// Do not use ctx: a write in progress must finish after stop.
 		one, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 		err := c.one(one, c.clients[server], r, writer)
 		cancel()
@@ -225,7 +222,6 @@ func (c *churn) write(ctx context.Context, r *rand.Rand, writer int) {
 	}
 }
 
-// one sends one write.
 func (c *churn) one(ctx context.Context, client dynamic.Interface, r *rand.Rand, writer int) error {
 	gvr := configMaps
 	if r.IntN(4) == 0 {
@@ -251,7 +247,8 @@ func (c *churn) one(ctx context.Context, client dynamic.Interface, r *rand.Rand,
 	return err
 }
 
-// object returns the next version of an object. It has the labels red and blue at random.
+// object returns an object with the number of the next write, for a create or a patch. The values
+// of the labels red and blue are random.
 func (c *churn) object(gvr schema.GroupVersionResource, name string, r *rand.Rand) *unstructured.Unstructured {
 	number := strconv.FormatUint(c.number.Add(1), 10)
 	labels := map[string]any{writeLabel: number, "red": "no", "blue": "no"}

@@ -12,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// writeLabel is the label with the number of an object's write. It is needed because, after a
-// restore, the same resourceVersion is used again with other content.
+// writeLabel is the label with the number of the write that produced an object's version. The test
+// needs it because, after a restore, a resourceVersion is used again for other content.
 const writeLabel = "write"
 
-// version identifies one version of an object that a client received.
+// version identifies the content of an object: its UID, its resourceVersion and its write.
 type version struct {
 	uid   string
 	rv    uint64
@@ -32,7 +32,6 @@ func parseVersion(s string) uint64 {
 	return rv
 }
 
-// number returns the number of the write.
 func (v version) number() uint64 { return parseVersion(v.write) }
 
 func (v version) String() string {
@@ -43,39 +42,39 @@ func (v version) String() string {
 }
 
 // history checks the calls of one handler. For each key, the handler must receive Added, then
-// Updated from exactly the version that it received before, then Deleted. No version may be older
-// than an earlier one, unless the server itself has gone back. history is safe for concurrent use.
+// Updated with the previous version as the old one, then Deleted. A version must not be older than
+// an earlier one, except after a restore of the server. history is safe for concurrent use.
 type history struct {
 	name  string
 	begun time.Time
 	seen  *sightings
-	// replicas means that the events come from several watch caches through an informer that forwards
-	// all of them (docs/proxy.md, Several replicas). The handler may then receive the deletion of an
-	// object that one watch cache contained and another skipped.
+	// replicas means that the informer is client-go's and watches through several proxies. The
+	// informer forwards the events of several watch caches (docs/proxy.md, Several replicas). Its
+	// handler may then receive the deletion of an object that it never received.
 	replicas bool
-	tap      *tap // tap of the subject, or nil
+	tap      *tap // records the subject's responses; may be nil
 
 	mu        sync.Mutex
 	keys      map[string]*keyHistory
-	epoch     int    // number of times that the server went back
-	lastWrite uint64 // number of the last write before the server went back
+	epoch     int    // number of restores
+	lastWrite uint64 // number of the last write before the last restore
 	replays   int    // updates that changed nothing
-	strays    int    // with replicas: deletions of objects that the handler did not have
+	strays    int    // with replicas: deletions of objects that the handler never received
 	problems  []string
 }
 
 // keyHistory is the history of one key.
 type keyHistory struct {
-	held  version // zero: absent
+	held  version // version that the handler received last; zero: none, or deleted
 	floor uint64  // newest resourceVersion that the handler has received for the key
 	epoch int     // epoch of floor
 	told  []string
 }
 
 const (
-	// maxTold limits the remembered events of a key, for the log.
+	// maxTold bounds the stored events of a key, which a problem shows.
 	maxTold = 16
-	// maxProblems limits the reported problems of one handler.
+	// maxProblems bounds the stored problems of one handler.
 	maxProblems = 3
 )
 
@@ -106,7 +105,8 @@ func (h *history) updated(key string, old, v version) {
 	if old == v {
 		h.replays++
 	}
-	// After a change of the resource's definition, the same resourceVersion may have other bytes.
+	// After a change of the resource's definition, an object can have other content at the same
+	// resourceVersion.
 	h.advance(key, k, v, k.floor)
 	h.seen.add(key, v)
 }
@@ -127,10 +127,9 @@ func (h *history) deleted(key string, last version) {
 	k.held = version{}
 }
 
-// advance records a version, which must not be older than least. There is one exception: after a
-// restore, each key may once receive an older version. Until then, the key may still receive
-// versions from before the restore: from a watch cache that has not noticed the restore, or, from a
-// relist, the version that the handler already holds.
+// advance records a version, and reports a problem if it is older than least. After a restore, each
+// key may once receive an older version. Before that, the key may still receive versions from
+// before the restore: from a watch cache that has not noticed the restore, or again in a relist.
 func (h *history) advance(key string, k *keyHistory, v version, least uint64) {
 	older := v.rv < least
 	switch {
@@ -145,7 +144,7 @@ func (h *history) advance(key string, k *keyHistory, v version, least uint64) {
 func (h *history) note(key, format string, args ...any) *keyHistory {
 	k := h.keys[key]
 	if k == nil {
-		k = &keyHistory{epoch: max(0, h.epoch-1)} // the first event may be from before a restore
+		k = &keyHistory{epoch: max(0, h.epoch-1)} // the first event of a key may be from before a restore
 		h.keys[key] = k
 	}
 	k.told = append(k.told, fmt.Sprintf("%8.3fs  %s", time.Since(h.begun).Seconds(), fmt.Sprintf(format, args...)))
@@ -163,8 +162,8 @@ func (h *history) blame(key, format string, args ...any) {
 	}
 }
 
-// wentBack records that the server was restored. From then on, each key may once receive an older
-// version. lastWrite is the number of the last write before the restore.
+// wentBack records a restore of the server. After it, each key may once receive an older version.
+// lastWrite is the number of the last write before the restore.
 func (h *history) wentBack(lastWrite uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,7 +171,7 @@ func (h *history) wentBack(lastWrite uint64) {
 	h.lastWrite = lastWrite
 }
 
-// holds returns the objects that the handler has, according to the events that it has received.
+// holds returns the objects that exist according to the handler's events.
 func (h *history) holds() map[string]version {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -185,7 +184,7 @@ func (h *history) holds() map[string]version {
 	return out
 }
 
-// told returns the last events of a key.
+// told returns the last events of a key, for the log.
 func (h *history) told(key string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -195,7 +194,7 @@ func (h *history) told(key string) string {
 	return "never told of"
 }
 
-// take returns the problems, and the numbers of replays and strays, since the last call.
+// take returns the problems, and the numbers of replays and strays, since the previous call.
 func (h *history) take() (problems []string, replays, strays int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -204,15 +203,15 @@ func (h *history) take() (problems []string, replays, strays int) {
 	return problems, replays, strays
 }
 
-// sightings counts the distinct versions that the handlers of one subject receive. If the subject
-// has several informers, a version does not count after one of them has delivered a newer version
-// of the object: an informer that merges all events must not deliver the older version. sightings
-// is safe for concurrent use.
+// sightings counts the distinct versions that the handlers of one subject receive. A version does
+// not count if another handler of the subject has received a newer version of the object. Without
+// this rule, several informers would count versions that one informer with all their events must
+// not deliver. sightings is safe for concurrent use.
 type sightings struct {
 	mu       sync.Mutex
 	counting bool
 	seen     map[sighting]struct{}
-	newest   map[string]uint64 // newest received resourceVersion, by key
+	newest   map[string]uint64 // newest resourceVersion that was counted, by key
 }
 
 type sighting struct {
@@ -229,14 +228,14 @@ func (s *sightings) add(key string, v version) {
 	}
 }
 
-// count restarts the counting at zero.
+// count starts to count, from zero.
 func (s *sightings) count() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counting, s.seen, s.newest = true, map[sighting]struct{}{}, map[string]uint64{}
 }
 
-// stop ends the counting and returns the number.
+// stop stops to count, and returns the number of versions.
 func (s *sightings) stop() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,8 +243,8 @@ func (s *sightings) stop() int {
 	return len(s.seen)
 }
 
-// difference describes how the actual objects differ from the wanted ones, for a log. It returns an
-// empty string if they are equal. It shows at most three keys.
+// difference describes how the objects held differ from the wanted ones, for a log. It returns ""
+// if they are equal. It describes at most three keys.
 func difference(want, held map[string]version, told func(key string) string) string {
 	var lines []string
 	keys := maps.Clone(want)

@@ -24,7 +24,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// The namespaces and the selectors of the informers that watch two of each.
+// pairNamespaces and pairSelectors are two namespaces and two selectors. The subjects named pairs
+// watch all four combinations.
 var (
 	pairNamespaces = namespaces[:2]
 	pairSelectors  = []string{"red=yes", "blue=yes"}
@@ -32,7 +33,8 @@ var (
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
-// startInformers starts each kind of informer, over one way.
+// startInformers starts each kind of Weir's informers. way selects direct connections or the
+// proxies.
 func (w *world) startInformers(ctx context.Context, way string) (out []*subject) {
 	out = append(out,
 		startNative[*corev1.ConfigMap](w, ctx, way, "configmaps", weir.Options{}),
@@ -61,7 +63,7 @@ func (w *world) startInformers(ctx context.Context, way string) (out []*subject)
 	return append(out, s)
 }
 
-// startControls starts client-go's informers, over one way.
+// startControls starts client-go's informers. way selects direct connections or the proxies.
 func (w *world) startControls(ctx context.Context, way string) (out []*subject) {
 	s, cfg := w.newSubject(clientGo, way, "configmaps")
 	factory := informers.NewSharedInformerFactory(w.client(cfg), 0)
@@ -116,7 +118,6 @@ func startFactory(ctx context.Context, factory informers.SharedInformerFactory) 
 	}
 }
 
-// client returns a typed client that uses protobuf.
 func (w *world) client(cfg *rest.Config) kubernetes.Interface {
 	w.t.Helper()
 	cfg = rest.CopyConfig(cfg)
@@ -131,14 +132,14 @@ func (w *world) fatal(err error) {
 	check.NoError(w.t, err)
 }
 
-// handle adds a checked handler to an informer that has client-go's interface.
+// handle adds a handler to an informer with client-go's interface. h checks the handler's calls.
 func (w *world) handle(inf cache.SharedIndexInformer, h *history) {
 	w.t.Helper()
 	_, err := inf.AddEventHandler(h.handler())
 	w.fatal(err)
 }
 
-// start starts a subject that is one informer with client-go's interface.
+// start starts a subject that consists of one informer with client-go's interface.
 func (s *subject) start(w *world, inf cache.SharedIndexInformer, start func() (stop func())) {
 	w.t.Helper()
 	w.handle(inf, s.newHistory(w, ""))
@@ -153,7 +154,8 @@ func (s *subject) start(w *world, inf cache.SharedIndexInformer, start func() (s
 	s.stop = start()
 }
 
-// heldBy returns the objects that informers store, all together.
+// heldBy returns the objects in the stores of informers. If they store different versions of an
+// object, it returns the newest.
 func heldBy(informers ...cache.SharedIndexInformer) map[string]version {
 	out := map[string]version{}
 	for _, inf := range informers {
@@ -167,7 +169,7 @@ func heldBy(informers ...cache.SharedIndexInformer) map[string]version {
 	return out
 }
 
-// startNative starts a typed informer.
+// startNative starts a subject that consists of one typed informer.
 func startNative[T weir.Object](w *world, ctx context.Context, way, of string, opts weir.Options) *subject {
 	w.t.Helper()
 	s, cfg := w.newSubject("native", way, of)
@@ -209,8 +211,8 @@ func itemVersion[T weir.Object](i weir.Item[T]) version {
 	return version{uid: i.UID(), rv: parseVersion(i.ResourceVersion()), write: write}
 }
 
-// tap records the versions of each key that servers sent to a subject, by request, for the log. It
-// is safe for concurrent use.
+// tap records the versions in the responses to a subject's requests, by key, for the log. It is
+// safe for concurrent use.
 type tap struct {
 	begun time.Time
 
@@ -220,16 +222,16 @@ type tap struct {
 }
 
 const (
-	// maxTapped bounds the recorded versions of a key.
+	// maxTapped bounds the stored versions of a key.
 	maxTapped = 40
-	// maxBookmarks bounds the recorded bookmarks.
+	// maxBookmarks bounds the stored bookmarks.
 	maxBookmarks = 40
 )
 
 func newTap(begun time.Time) *tap { return &tap{begun: begun, keys: map[string][]string{}} }
 
-// listen returns a body that behaves like resp's, and records the received versions. A goroutine
-// parses the same bytes until the body ends or is closed.
+// listen returns a body with the bytes of resp's body. It records the versions in these bytes. A
+// goroutine parses them until the body ends or is closed. number is the number of the request.
 func (t *tap) listen(number int64, resp *http.Response, watch bool) io.ReadCloser {
 	pr, pw := io.Pipe()
 	enc := wire.JSON
@@ -240,7 +242,7 @@ func (t *tap) listen(number int64, resp *http.Response, watch bool) io.ReadClose
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer func() { _, _ = io.Copy(io.Discard, pr) }() // the rest that the parser did not read
+		defer func() { _, _ = io.Copy(io.Discard, pr) }() // read the bytes that the parser has not read
 		body, err := wire.NewBody(pr, encoding)
 		switch {
 		case err != nil:
@@ -253,7 +255,7 @@ func (t *tap) listen(number int64, resp *http.Response, watch bool) io.ReadClose
 	return &tapped{resp.Body, pw, done}
 }
 
-// tapped is a body whose read bytes are also sent to the tap.
+// tapped is a response body. It sends each byte that its caller reads also to the tap.
 type tapped struct {
 	io.ReadCloser
 	along *io.PipeWriter
@@ -306,8 +308,8 @@ func (t *tap) list(number int64, body io.Reader, enc wire.Encoding) {
 	}
 }
 
-// note records one object of a response. newest is the newest version that the response contained
-// before it.
+// note records one object of a response. newest is the newest resourceVersion that the response
+// contained before this object.
 func (t *tap) note(how string, m *wire.Meta, newest uint64) {
 	line := fmt.Sprintf("%8.3fs  %s %s (uid %.4s), after %d", time.Since(t.begun).Seconds(), how, m.ResourceVersion, m.UID, newest)
 	t.mu.Lock()
@@ -322,7 +324,7 @@ func (t *tap) note(how string, m *wire.Meta, newest uint64) {
 	t.keys[key] = lines[max(0, len(lines)-maxTapped):]
 }
 
-// told returns the recorded versions of a key, and the bookmarks.
+// told returns the recorded versions of a key, and the recorded bookmarks.
 func (t *tap) told(key string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

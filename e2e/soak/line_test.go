@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// line is the network between informers and servers: all connections of informers go through its
-// relays. While the line is bad, each connection is cut or stalled sooner or later. A line is safe
-// for concurrent use.
+// line is the network between clients and servers. All connections of the clients go through the
+// line's relays. While the line is bad, the relays cut or stall each connection after a random
+// time. A line is safe for concurrent use.
 type line struct {
 	seed uint64
-	// patience bounds how long a connection is undisturbed on a bad line, and how long a stall lasts.
+	// patience bounds the time until a bad line disturbs a connection, and the duration of a stall.
 	patience time.Duration
 
 	mu      sync.Mutex
@@ -29,7 +29,7 @@ func newLine(seed uint64, patience time.Duration) *line {
 	return &line{seed: seed, patience: patience, changed: make(chan struct{})}
 }
 
-// set makes the line bad or good. On a good line, stalled data immediately continues.
+// set makes the line bad or good. A good line immediately forwards stalled data.
 func (l *line) set(bad bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,8 +47,7 @@ func (l *line) state() (bad bool, changed <-chan struct{}) {
 	return l.bad, l.changed
 }
 
-// server returns the name of the server to which the connection from a client's address goes, for
-// the log.
+// server returns the name of the server to which a client's connection is relayed, for the log.
 func (l *line) server(client net.Addr) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +59,8 @@ func (l *line) server(client net.Addr) string {
 	return "no server"
 }
 
-// targets reports, for each of n targets, whether the relays with this name have connections to it.
+// targets returns, for each of the first n targets, whether a relay with this name has a connection
+// to it.
 func (l *line) targets(name string, n int) []bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *line) targets(name string, n int) []bool {
 	return out
 }
 
-// close closes all relays and waits for them.
+// close closes all relays, and waits for their goroutines.
 func (l *line) close() {
 	l.mu.Lock()
 	relays := l.relays
@@ -83,8 +83,8 @@ func (l *line) close() {
 	}
 }
 
-// relay forwards TCP connections to its targets, each to a random target that accepts it. Its
-// goroutines end with close: one accepts connections, and each connection has three.
+// relay forwards TCP connections. It forwards each one to a random target that accepts it. Its
+// goroutines end after close: one accepts connections, and three serve each connection.
 type relay struct {
 	line     *line
 	name     string
@@ -98,7 +98,7 @@ type relay struct {
 	links  map[*link]struct{}
 }
 
-// relay starts a relay. Its name and the seed determine the faults of its connections.
+// relay starts a relay. Its name and the line's seed determine the faults of its connections.
 func (l *line) relay(name string, targets ...string) (*relay, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -126,7 +126,7 @@ func (r *relay) accept() {
 	}
 }
 
-// dial connects to a target, starting with a random one.
+// dial connects to a random target. If that fails, it tries the other targets.
 func (r *relay) dial() (net.Conn, error) {
 	first := r.intN(len(r.targets))
 	var err error
@@ -139,8 +139,8 @@ func (r *relay) dial() (net.Conn, error) {
 	return nil, err
 }
 
-// target returns the index of the target to which the connection from a client's address goes, or
-// -1.
+// target returns the index of the target to which a client's connection is relayed. It returns -1
+// if the connection is not of this relay.
 func (r *relay) target(client net.Addr) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,7 +152,7 @@ func (r *relay) target(client net.Addr) int {
 	return -1
 }
 
-// note sets the elements of targets whose targets have connections.
+// note sets targets[i] if the relay has a connection to target i.
 func (r *relay) note(targets []bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,7 +172,7 @@ func (r *relay) intN(n int) int {
 // patience returns a random duration below the line's patience.
 func (r *relay) patience() time.Duration { return time.Duration(r.intN(int(r.line.patience))) }
 
-// pass forwards one connection until it ends.
+// pass relays one connection until it ends.
 func (r *relay) pass(client net.Conn) {
 	server, err := r.dial()
 	if err != nil {
@@ -197,7 +197,7 @@ func (r *relay) pass(client net.Conn) {
 	r.mu.Unlock()
 }
 
-// befall cuts or stalls the connection at random times while the line is bad. It returns when the
+// befall cuts or stalls a connection at random times while the line is bad. It returns when the
 // connection has ended.
 func (r *relay) befall(k *link) {
 	for {
@@ -229,7 +229,7 @@ func (r *relay) befall(k *link) {
 	}
 }
 
-// close ends the relay and its connections.
+// close closes the relay and its connections, and waits for its goroutines.
 func (r *relay) close() {
 	_ = r.listener.Close()
 	r.mu.Lock()
@@ -241,17 +241,17 @@ func (r *relay) close() {
 	r.running.Wait()
 }
 
-// link is one connection through a relay. It is safe for concurrent use.
+// link is one relayed connection. It is safe for concurrent use.
 type link struct {
 	client, server net.Conn
 	once           sync.Once
-	done           chan struct{} // closed when the connection is cut
+	done           chan struct{} // closed by cut
 
 	mu    sync.Mutex
 	flows chan struct{} // closed unless the link is stalled
 }
 
-// pump copies the data of one direction. While the link is stalled, it holds back the bytes that it
+// pump copies the data of one direction. While the link is stalled, pump keeps the bytes that it
 // has read, and reads no more.
 func (k *link) pump(to, from net.Conn) {
 	defer k.cut(false)
@@ -289,7 +289,7 @@ func (k *link) resume() {
 	close(k.flows)
 }
 
-// cut ends the connection, with a TCP reset or by a normal close.
+// cut closes both sides of the connection, with a TCP reset or normally.
 func (k *link) cut(reset bool) {
 	k.once.Do(func() {
 		close(k.done)

@@ -10,42 +10,42 @@ import (
 	"time"
 )
 
-// result is the result of a subject over all rounds.
+// result is the result of a subject in all rounds.
 type result struct {
 	Way      string `json:"way"`
 	Name     string `json:"name"`
 	Of       string `json:"of"`
 	Control  bool   `json:"control"`
 	Problems int    `json:"problems"`
-	// Current is the time from the last fault of each round until the subject was current, in seconds.
-	// It is negative if the subject was not current in time.
+	// Current is the time in seconds from the last fault of each round until the subject was current,
+	// with the objects of the server. It is negative if that took too long.
 	Current []float64 `json:"current"`
-	// HeldUp is the part of Current that the subject's servers caused.
+	// HeldUp is the part of Current that the subject's servers caused, in seconds.
 	HeldUp []float64 `json:"heldUp"`
-	// Restored is like Current, but after the server was restored.
+	// Restored is like Current, but measured after the restore.
 	Restored []float64 `json:"restored,omitempty"`
 	// Versions is the number of distinct versions that the subject's handlers received during the
 	// faults of each round.
 	Versions []int `json:"versions"`
-	// Replays is the number of updates that changed nothing.
+	// Replays is the number of updates whose old and new versions were equal.
 	Replays int `json:"replays"`
-	// Strays is the number of deletions of objects that a handler did not have, where that is no
-	// problem.
+	// Strays is the number of deletions of objects that a handler never received, where history
+	// permits them.
 	Strays  int   `json:"strays,omitempty"`
 	Lists   int64 `json:"lists"`
 	Probes  int64 `json:"probes"`
 	Watches int64 `json:"watches"`
 
-	// OfControl is the total of Versions divided by the control's. Behind is how much later than the
-	// control the subject was current, in the worst round, in seconds. The subject and the control may
-	// be connected to different servers: BehindOwn subtracts the delay that the subject's servers
-	// caused.
+	// OfControl is the sum of Versions divided by the control's sum. Behind is the time, in seconds,
+	// by which the subject was current after the control, in the worst round. The subject and the
+	// control may have been connected to different servers. BehindOwn therefore subtracts the delay
+	// that the subject's servers caused.
 	OfControl float64 `json:"ofControl,omitempty"`
 	Behind    float64 `json:"behind"`
 	BehindOwn float64 `json:"behindOwn"`
 }
 
-// report is the summary of a run.
+// report is the result of a run of the test.
 type report struct {
 	Seed    uint64    `json:"seed"`
 	Seconds float64   `json:"seconds"`
@@ -54,7 +54,7 @@ type report struct {
 	Results []*result `json:"results"`
 }
 
-// compare compares each result with the control.
+// compare compares each result with the control's result for the same way and objects.
 func (r *report) compare() {
 	for _, one := range r.Results {
 		i := slices.IndexFunc(r.Results, func(o *result) bool {
@@ -76,8 +76,8 @@ func (r *report) compare() {
 	}
 }
 
-// plain reports whether the subject is an informer itself. A subject with controller-runtime's
-// client is compared only with another one.
+// plain returns false for a subject that uses controller-runtime's client. Such a subject is
+// compared only with another one that uses this client.
 func (r *result) plain() bool { return !strings.HasPrefix(r.Name, readYourWrites) }
 
 func sum(list []int) (n int) {
@@ -87,7 +87,7 @@ func sum(list []int) (n int) {
 	return n
 }
 
-// table returns the report as a table for people.
+// table returns the report as text.
 func (r *report) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, %.0f s, %d rounds, %d writes\n", r.Seed, r.Seconds, r.Rounds, r.Writes)
@@ -103,11 +103,11 @@ func (r *report) table() string {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s, %s\t%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%d\n", o.Way, o.Name, o.Of, o.Problems, median, worst, behind, restored, sum(o.Versions),
 			ratio, o.Lists, o.Probes, o.Watches, o.Replays, o.Strays)
 	}
-	_ = t.Flush() // writes to memory
+	_ = t.Flush() // a write to memory does not fail
 	return b.String()
 }
 
-// spread returns the median and the maximum of times. Negative times count as infinite.
+// spread returns the median and the maximum of times. A negative time counts as infinite.
 func spread(times []float64) (median, worst string) {
 	sorted := slices.Clone(times)
 	slices.SortFunc(sorted, func(a, b float64) int {
@@ -139,7 +139,8 @@ func (r *report) write(path string) error {
 	return os.WriteFile(path, append(raw, '\n'), 0o644)
 }
 
-// summary returns a line about how long the subjects took.
+// summary describes the slowest subject and the slowest control, and lists the subjects that were
+// not current in time.
 func summary(subjects []*subject, took []time.Duration) string {
 	var late []string
 	var ours, control time.Duration

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// lost is the time after the last fault from which a missing object counts as lost.
+	// lost is the time after the last fault after which a missing object counts as lost.
 	lost = time.Minute
-	// look is the time between two checks of the subjects after the last fault.
+	// look is the time between two checks whether a subject is current.
 	look = 20 * time.Millisecond
-	// restoredFor is how long objects are written after a restore: once before and once after the
-	// earlier resourceVersions are reached again.
+	// restoredFor is the duration of writes after a restore. Writes last this long twice: before and
+	// after etcd reaches the revision that it had before the restore.
 	restoredFor = 8 * time.Second
 )
 
-// state is the state of a server according to a quorum LIST.
+// state is the state of the servers according to a quorum LIST.
 type state struct {
-	objects map[string]map[string]version // by the kind of objects of the subjects
+	objects map[string]map[string]version // by the kind of objects ("of") of a subject
 	whole   map[string]*corev1.ConfigMap
 }
 
-// truth lists everything from one API server, without relays or proxies. Nothing may be written
+// truth LISTs all objects from one API server, without relays or proxies. No client may write
 // meanwhile.
 func (w *world) truth(ctx context.Context) *state {
 	w.t.Helper()
@@ -57,8 +57,7 @@ func (w *world) truth(ctx context.Context) *state {
 	return st
 }
 
-// paired reports whether an object is in one of the two namespaces and matches one of the two
-// selectors.
+// paired reports whether a subject named pairs must have the object.
 func paired(o *corev1.ConfigMap) bool {
 	return slices.Contains(pairNamespaces, o.Namespace) && slices.ContainsFunc(pairSelectors, func(s string) bool {
 		selector, err := labels.Parse(s)
@@ -66,8 +65,9 @@ func paired(o *corev1.ConfigMap) bool {
 	})
 }
 
-// round runs one round: 20 to 30 seconds of faults while objects are written, and then the wait
-// until all subjects are current.
+// round runs one round. It causes faults for the given time while objects are written, and then
+// waits until all subjects are current. If backup is set, it makes a backup of etcd before the
+// faults.
 func (w *world) round(ctx context.Context, number int, length time.Duration, c *churn, f *faults, subjects []*subject, backup bool) {
 	w.t.Helper()
 	w.note("round %d", number)
@@ -91,23 +91,24 @@ func (w *world) round(ctx context.Context, number int, length time.Duration, c *
 	}
 }
 
-// slow is the tolerated delay: a subject that becomes current later than that, after both the
-// control and the subject's own servers, is logged.
+// slow is the delay, after both the control and the subject's own servers, above which a subject is
+// logged.
 const slow = time.Second
 
-// controlOf returns the index of client-go's subject with the same way and objects as s. It returns
-// -1 if there is none, or if s is itself a control.
+// controlOf returns the index of the control with the same way and objects as s. It returns -1 if
+// there is none, or if s is a control.
 func controlOf(s *subject, subjects []*subject) int {
 	return slices.IndexFunc(subjects, func(o *subject) bool {
 		return o.control && !s.control && o.way == s.way && o.of == s.of && o.result.plain() == s.result.plain()
 	})
 }
 
-// never is the recorded time of a subject that was not current in time.
+// never is the recorded time of a subject that was not current within lost.
 const never = -time.Second
 
-// settle waits, after the last fault, until every subject's objects and handler states equal the
-// server's. It returns how long each subject took, and how long its servers delayed it, see heldUp.
+// settle waits after the last fault until the objects and the handlers of every subject equal the
+// server's objects. It returns how long each subject took, and how long its servers delayed it (see
+// heldUp). It reports problems of the subjects.
 func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*subject) (took, held []time.Duration) {
 	w.t.Helper()
 	over := time.Now()
@@ -142,8 +143,8 @@ func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*s
 	return took, held
 }
 
-// wait polls all subjects until they are current, and returns how long each took. It does not wait
-// for a subject that was lost in an earlier round.
+// wait waits until all subjects are current, for at most lost. It returns how long each took, or
+// never. It does not wait for a subject that was lost in an earlier round.
 func (w *world) wait(ctx context.Context, over time.Time, want *state, subjects []*subject) []time.Duration {
 	ctx, cancel := context.WithDeadline(ctx, over.Add(lost))
 	defer cancel()
@@ -171,12 +172,14 @@ func (w *world) wait(ctx context.Context, over time.Time, want *state, subjects 
 	return took
 }
 
-// holds reports whether the subject is current: its objects and its handlers' states equal want.
+// holds reports whether the subject is current: the wanted objects are in its store and were
+// received by its handlers.
 func (s *subject) holds(want *state) bool {
 	return maps.Equal(s.objects(), want.objects[s.of]) && maps.Equal(s.told(), want.objects[s.of]) && (s.current == nil || s.current())
 }
 
-// check checks the subject for violations of the contract.
+// check records the problems that the subject's histories have found. If the subject is current, it
+// also compares whole objects with the server's.
 func (s *subject) check(w *world, want *state, current bool) {
 	for _, h := range s.histories {
 		problems, replays, strays := h.take()
@@ -203,8 +206,8 @@ func (s *subject) check(w *world, want *state, current bool) {
 	}
 }
 
-// problem records a subject's violation. Violations by client-go's own informers do not fail the
-// test, because client-go is the control.
+// problem records a problem of a subject. It fails the test, except for a control that is directly
+// connected to the API servers: client-go alone causes such a problem.
 func (w *world) problem(s *subject, text string) {
 	s.result.Problems++
 	if s.control && s.way == "direct" {
@@ -215,7 +218,7 @@ func (w *world) problem(s *subject, text string) {
 	w.problems = append(w.problems, text)
 }
 
-// tell reports the problems since the last call, and the faults and other events meanwhile.
+// tell reports the problems since the previous call, with the faults and other events meanwhile.
 func (w *world) tell(name string) {
 	w.t.Helper()
 	events := w.takeEvents()
@@ -231,9 +234,10 @@ func (w *world) tell(name string) {
 	w.failed = false
 }
 
-// restore restores the server's backup. Writes continue until the earlier resourceVersions are
-// reached again. It excludes subjects that wait for versions that will never exist
-// (controller-runtime's read-your-writes). The control need not notice the restore.
+// restore restores the backup of etcd. Writes continue until etcd has passed the revision from
+// before the restore, and longer. The caller has stopped the controls: client-go need not notice a
+// restore, and controller-runtime's read-your-writes would wait for a version that no longer
+// exists.
 func (w *world) restore(ctx context.Context, c *churn, subjects []*subject) {
 	w.t.Helper()
 	before, err := w.cluster.Revision(ctx)

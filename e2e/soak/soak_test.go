@@ -27,9 +27,9 @@ var (
 )
 
 const (
-	// faultsFor is how long the faults of a round last.
+	// faultsFor is the duration of the faults of a round.
 	faultsFor = 20 * time.Second
-	// startFor limits how long everything takes to start, including the building of programs.
+	// startFor bounds the time to start everything, which includes building programs.
 	startFor = 20 * time.Minute
 )
 
@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSoak runs informers through rounds of faults. It checks that nothing is lost, that no order
-// is violated, and that after each round all their objects equal the server's.
+// TestSoak runs informers through rounds of faults. It checks that handlers receive events in
+// order, and that after each round the objects of all informers equal the server's within a minute.
 func TestSoak(t *testing.T) {
 	leaks := cluster.Leaks()
 	t.Cleanup(func() { goleak.VerifyNone(t, leaks...) })
@@ -100,7 +100,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// all starts all subjects, with results in the report.
+// all starts Weir's informers, and sets their results in the report.
 func (w *world) all(ctx context.Context, r *report) (out []*subject) {
 	for _, way := range ways {
 		out = append(out, w.startInformers(ctx, way)...)
@@ -108,8 +108,8 @@ func (w *world) all(ctx context.Context, r *report) (out []*subject) {
 	return r.with(out)
 }
 
-// allControls starts client-go's informers and controller-runtime's clients. Neither survives a
-// restore of the server, so both are started again after one.
+// allControls starts client-go's informers, and controller-runtime's clients with both caches. None
+// of them survives a restore of the server, so the test starts them again after it.
 func (w *world) allControls(ctx context.Context, r *report) (out []*subject) {
 	for _, way := range ways {
 		out = append(out, w.startControls(ctx, way)...)
@@ -120,8 +120,8 @@ func (w *world) allControls(ctx context.Context, r *report) (out []*subject) {
 	return r.with(out)
 }
 
-// with sets the results of the subjects. It uses the report's existing results, and adds results
-// that are missing.
+// with sets the result of each subject. It uses the result of an earlier subject with the same
+// name, and otherwise adds one to the report.
 func (r *report) with(subjects []*subject) []*subject {
 next:
 	for _, s := range subjects {

@@ -17,46 +17,46 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// subject is an informer under test, or several informers that share the work of one. Its handlers
-// are checked.
+// subject is an informer under test, or several informers that together have the same objects as
+// one.
 type subject struct {
-	name    string // kind of informer: "native", "client-go"
+	name    string // kind of informer, such as "native" or "client-go"
 	way     string
-	of      string // its objects: "configmaps", "widgets", "configmaps 2x2"
-	control bool   // client-go's informer, which need not survive a restore of the server
+	of      string // the informer's objects: "configmaps", "widgets" or "configmaps 2x2"
+	control bool   // uses client-go's informer, which need not survive a restore
 
 	requests  *requests
 	seen      *sightings
 	histories []*history
-	// objects returns the subject's objects, except those that the test does not compare.
+	// objects returns the objects in the subject's store that the test compares.
 	objects func() map[string]version
-	// content returns one object, which is compared as a whole. nil: objects are not compared as a
-	// whole.
+	// content returns one object, to compare the whole object. If it is nil, only versions are
+	// compared.
 	content func(key string) (any, error)
-	// The test calls settle after the last fault. current then reports whether the subject has caught
-	// up since, in addition to its objects, which the test compares itself. nil: the test only
-	// compares the objects.
+	// settle is called after the last fault. current reports whether the subject has completed its own
+	// work since then, in addition to the comparison of objects. If both are nil, the test only
+	// compares objects.
 	settle  func()
 	current func() bool
-	// problems returns the errors that the subject itself has found since the last call. nil: the
-	// subject finds none.
+	// problems returns the errors that the subject itself has found since the previous call. It may be
+	// nil.
 	problems func() []string
-	// trouble returns the state of the subject for the log.
+	// trouble describes the state of the subject, for the log.
 	trouble func() string
 	stop    func()
 
 	result *result
-	lost   bool   // it was not current in time, and has not been current since
-	asked  string // its requests until it was current, for the log
-	// servers says, for each API server, whether the subject was connected to it when it was last
-	// found to be current (see serversOf).
+	lost   bool   // was not current in time, and has not been current since
+	asked  string // requests until it was current, for the log
+	// servers says, for each API server, whether the subject was connected to it when the subject was
+	// last current (see serversOf).
 	servers []bool
 }
 
 func (s *subject) String() string { return fmt.Sprintf("%s/%s of %s", s.way, s.name, s.of) }
 
-// newSubject creates a subject and the configuration for its client. The caller sets the other
-// fields and starts the subject.
+// newSubject creates a subject and the client configuration for its informer. The caller sets the
+// other fields, and starts the informer.
 func (w *world) newSubject(name, way, of string) (*subject, *rest.Config) {
 	s := &subject{name: name, way: way, of: of, requests: &requests{begun: w.begun, line: w.line, tap: newTap(w.begun)}, seen: &sightings{}, trouble: func() string { return "" }}
 	cfg := w.config(way, name+"/"+of)
@@ -72,7 +72,7 @@ func (s *subject) end() {
 	s.result.Watches += s.requests.watches.Load()
 }
 
-// newHistory adds a checked handler to the subject.
+// newHistory returns a history to check a handler of the subject, and adds it to the subject.
 func (s *subject) newHistory(w *world, part string) *history {
 	h := newHistory(s.String()+part, w.begun, s.seen)
 	h.tap = s.requests.tap
@@ -81,8 +81,8 @@ func (s *subject) newHistory(w *world, part string) *history {
 	return h
 }
 
-// told returns the objects that the test compares, according to the events of all handlers of the
-// subject. If the handlers have different versions of an object, told returns the newest one.
+// told returns the compared objects that exist according to the events of all handlers. If the
+// handlers have different versions of an object, told returns the newest.
 func (s *subject) told() map[string]version {
 	out := map[string]version{}
 	for _, h := range s.histories {
@@ -98,7 +98,7 @@ func (s *subject) told() map[string]version {
 	return out
 }
 
-// tellings returns the last events of a key, from all handlers.
+// tellings returns the last events of a key of all handlers, for the log.
 func (s *subject) tellings(key string) (out string) {
 	for _, h := range s.histories {
 		out += h.name + " was told\n    " + h.told(key) + "\n    "
@@ -106,7 +106,7 @@ func (s *subject) tellings(key string) (out string) {
 	return out
 }
 
-// handler returns a client-go handler whose calls the history checks.
+// handler returns a client-go handler that passes each call to the history.
 func (h *history) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) { h.added(keyOf(o), versionOf(metaOf(o))) },
@@ -133,8 +133,8 @@ func keyOf(o any) string {
 	return key
 }
 
-// compared reports whether the test itself writes the object, so that the object does not change
-// during a comparison.
+// compared reports whether the object is in a namespace to which only the test's writers write.
+// Objects in other namespaces may change during a comparison.
 func compared(key string) bool {
 	for _, ns := range namespaces {
 		if len(key) > len(ns) && key[:len(ns)+1] == ns+"/" {
@@ -144,19 +144,19 @@ func compared(key string) bool {
 	return false
 }
 
-// requests counts the requests of a subject, and stores the last maxRequests notes about them for
-// the log. It is safe for concurrent use.
+// requests counts the requests of a subject. It stores the last maxRequests notes about requests,
+// for the log. It is safe for concurrent use.
 type requests struct {
 	begun          time.Time
 	line           *line
 	lists, watches atomic.Int64
-	probes         atomic.Int64 // LISTs of one object, which only read the newest resourceVersion
+	probes         atomic.Int64 // LISTs with limit=1, which only read the newest resourceVersion
 
 	tap    *tap
 	number atomic.Int64
 	mu     sync.Mutex
 	last   []string
-	putOff time.Time // end of the delay that servers requested by Retry-After
+	putOff time.Time // latest time until which a Retry-After header requested to wait
 }
 
 // maxRequests bounds the stored notes.
@@ -171,8 +171,8 @@ func (r *requests) note(format string, args ...any) {
 	r.last = r.last[max(0, len(r.last)-maxRequests):]
 }
 
-// retryAfter records the end of the delay that a Retry-After header requests, if it is later than
-// the recorded end.
+// retryAfter records the time until which a Retry-After header requests to wait. It ignores a
+// header that is not a number.
 func (r *requests) retryAfter(header string) {
 	seconds, err := strconv.Atoi(header)
 	if err != nil {
@@ -185,7 +185,7 @@ func (r *requests) retryAfter(header string) {
 	}
 }
 
-// putOffUntil returns the latest end of the delays that responses have requested.
+// putOffUntil returns the latest time until which a response has requested to wait.
 func (r *requests) putOffUntil() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,7 +204,7 @@ type countingTransport struct {
 }
 
 // RoundTrip counts the requests. A WATCH that sends the initial state counts as a LIST, and a LIST
-// of one object counts as a probe.
+// with limit=1 counts as a probe.
 func (t *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	q := r.URL.Query()
 	watches := q.Has("watch") && q.Get("watch") != "false" && q.Get("watch") != "0"
@@ -238,10 +238,10 @@ func (t *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// WrappedRoundTripper lets client-go find the transport whose idle connections it closes.
+// WrappedRoundTripper returns the inner transport. client-go needs it to close idle connections.
 func (t *countingTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
-// notedBody is a response body that records when it has ended.
+// notedBody is a response body that calls ended once, at the end of the body or at an error.
 type notedBody struct {
 	io.ReadCloser
 	size  int64
@@ -258,7 +258,7 @@ func (b *notedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// running runs f in a goroutine. stop cancels its context, and waits until f returns.
+// running starts f in a goroutine. stop cancels the context of f, and waits until f returns.
 func running(ctx context.Context, f func(ctx context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

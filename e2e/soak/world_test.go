@@ -22,37 +22,38 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// namespaces are the namespaces of the objects that the test writes.
+// namespaces are the namespaces to which the test's writers write.
 var namespaces = []string{"soak-a", "soak-b", "soak-c"}
 
-// world is two API servers on one etcd, two proxies in front of them, and the lines to all of them.
+// world has two API servers on one etcd, two proxies in front of them, and the network between
+// them.
 type world struct {
 	t       *testing.T
 	begun   time.Time
 	seed    uint64
 	cluster *cluster.Cluster
 	servers []*cluster.APIServer
-	line    *line // of informers and proxies
-	steady  *line // of writers; never bad
+	line    *line // between informers, proxies and API servers
+	steady  *line // between writers and API servers; never bad
 	ca      []byte
 	proxyCA []byte
 	proxies []*proxy.Server
-	asked   []*requests // requests of the proxies, in the proxies' order
+	asked   []*requests // requests of each proxy to the API servers
 
-	problems []string // since the last comparison
-	failed   bool     // one of the problems is not client-go's own
+	problems []string // since the last call of tell
+	failed   bool     // a problem must fail the test
 
 	mu     sync.Mutex
 	events []string // faults and other events, for the log
 }
 
-// patience is the patience of line.
+// patience is the patience of the world's line.
 const patience = 8 * time.Second
 
 // maxEvents bounds the recorded events.
 const maxEvents = 60
 
-// newWorld starts everything. The world ends with the test.
+// newWorld starts the servers and the proxies. They are stopped when the test ends.
 func newWorld(t *testing.T, ctx context.Context, seed uint64) *world {
 	t.Helper()
 	w := &world{t: t, begun: time.Now(), seed: seed, line: newLine(seed, patience), steady: newLine(seed, patience)}
@@ -113,7 +114,7 @@ func (w *world) startProxy(ctx context.Context, name string) {
 	w.proxyCA = append(append(w.proxyCA, s.CAData()...), '\n')
 }
 
-// proxyLog adds a proxy's log lines to the events of the world.
+// proxyLog records a proxy's log lines as events of the world.
 type proxyLog struct {
 	w    *world
 	name string
@@ -131,11 +132,11 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// ways are the two ways in which informers reach the API servers.
+// ways are the two ways to reach the API servers: directly, and through the proxies.
 var ways = []string{"direct", "proxy"}
 
-// config returns a client's configuration with its own relay, whose connections are cut and
-// stalled. way selects both API servers or both proxies as the relay's targets.
+// config returns a client configuration with its own relay on the bad line. way selects the relay's
+// targets: both API servers, or both proxies.
 func (w *world) config(way, name string) *rest.Config {
 	w.t.Helper()
 	targets, ca := w.addresses(), w.ca
@@ -164,12 +165,13 @@ func (w *world) addresses() (out []string) {
 	return out
 }
 
-// steadyConfig returns a configuration whose connections are never cut, to any running API server.
+// steadyConfig returns a client configuration with its own relay to both API servers. The relay is
+// on the steady line, so its connections are never cut.
 func (w *world) steadyConfig(name string) *rest.Config {
 	return w.over(w.steady, name, w.ca, w.addresses())
 }
 
-// admin returns a client of one API server, without relays or proxies.
+// admin returns a client of one API server, without a relay or a proxy.
 func (w *world) admin(server int) *kubernetes.Clientset {
 	w.t.Helper()
 	client, err := kubernetes.NewForConfig(w.servers[server].Config())
@@ -192,7 +194,7 @@ func (w *world) note(format string, args ...any) {
 	w.events = w.events[max(0, len(w.events)-maxEvents):]
 }
 
-// takeEvents returns the events since the last call.
+// takeEvents returns the events since the previous call.
 func (w *world) takeEvents() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,7 +203,7 @@ func (w *world) takeEvents() []string {
 	return events
 }
 
-// progress prints a line while the test runs.
+// progress prints a line to standard error while the test runs.
 func (w *world) progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "soak %4.0fs: %s\n", time.Since(w.begun).Seconds(), fmt.Sprintf(format, args...))
 }

@@ -26,24 +26,25 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// readYourWrites is the name of the subjects of this file. It is followed by whose cache a subject
-// has.
+// readYourWrites starts the names of the subjects of this file. A name ends with whose cache the
+// subject uses: Weir's or client-go's.
 const readYourWrites = "controller-runtime"
 
-// ownWrites writes with controller-runtime's read-your-writes, and checks that it reads its own
-// writes. Its reads wait for a cache, which is far behind on a bad line. Its writes use the steady
-// line.
+// ownWrites is a client with controller-runtime's read-your-writes. It checks that it reads what it
+// has written. It reads from a cache on the bad line, which may be far behind, and writes over the
+// steady line. Its reads therefore wait for the cache.
 type ownWrites struct {
 	name      string
 	namespace string
 	client    client.Client
 
 	round    atomic.Int64 // number of rounds of reads and writes that succeeded
-	step     atomic.Value // current step, a string, for the log
+	step     atomic.Value // current step as a string, for the log
 	problems chan string
 }
 
-// startOwnWrites starts a cache, and a client that writes and that reads through the cache.
+// startOwnWrites starts a cache and a client. The client writes to the API servers, and reads from
+// the cache.
 func (w *world) startOwnWrites(ctx context.Context, way, whose string, newCache cache.NewCacheFunc) *subject {
 	w.t.Helper()
 	s, cfg := w.newSubject(readYourWrites+" "+whose, way, "configmaps")
@@ -78,7 +79,7 @@ func (w *world) startOwnWrites(ctx context.Context, way, whose string, newCache 
 	stop := running(ctx, o.run)
 	s.stop = func() { stop(); stopCache() }
 	since := o.round.Load()
-	// The round in progress must end, and then another one must start and end.
+	// The round in progress must end, and then a whole round must succeed.
 	s.settle = func() { since = o.round.Load() + 1 }
 	s.current = func() bool { return o.round.Load() > since }
 	s.trouble = func() string { return "it is at: " + o.step.Load().(string) }
@@ -104,7 +105,6 @@ func (o *ownWrites) blame(format string, args ...any) {
 	}
 }
 
-// run writes and reads until ctx ends.
 func (o *ownWrites) run(ctx context.Context) {
 	pause := time.NewTicker(50 * time.Millisecond)
 	defer pause.Stop()
@@ -122,7 +122,8 @@ func (o *ownWrites) run(ctx context.Context) {
 
 var errUnknown = errors.New("the write has failed, or its result is unknown")
 
-// once writes one object, reads it, deletes it, and lists.
+// once creates or patches an object, reads it, deletes it, and LISTs. It records a problem if a
+// read does not see the write before it.
 func (o *ownWrites) once(ctx context.Context, name string, number int) error {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: o.namespace, Name: name, Labels: map[string]string{writeLabel: strconv.Itoa(number)},
@@ -167,7 +168,7 @@ func (o *ownWrites) once(ctx context.Context, name string, number int) error {
 	return nil
 }
 
-// write sends a write. It waits as long as a paused server may need.
+// write sends a write. It returns an error after writeTimeout, because a server may be paused.
 func (o *ownWrites) write(ctx context.Context, what string, f func(ctx context.Context) error) error {
 	o.step.Store(what)
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -178,22 +179,23 @@ func (o *ownWrites) write(ctx context.Context, what string, f func(ctx context.C
 	return nil
 }
 
-// widgets are custom resources whose definition changes: its schema, a default, and whether version
-// v1 is served. Widgets are written in version v2, which is always served.
+// widgets are custom resources whose definition changes: a schema, a default value, and whether
+// version v1 is served. Informers read widgets in version v1. Writers use version v2, which is
+// always served.
 var (
 	widgets        = schema.GroupVersionResource{Group: "soak.example.com", Version: "v1", Resource: "widgets"}
 	writtenWidgets = widgets.GroupResource().WithVersion("v2")
 	definitions    = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
-// definition contains the variable parts of the definition.
+// definition has the parts of the CustomResourceDefinition that change.
 type definition struct {
-	served bool   // whether v1 is served
-	colour string // the default of spec.colour
-	extra  bool   // the schema has spec.extra
+	served bool   // whether version v1 is served
+	colour string // default value of spec.colour
+	extra  bool   // whether the schema has spec.extra
 }
 
-// object returns the whole definition.
+// object returns the CustomResourceDefinition.
 func (d definition) object() *unstructured.Unstructured {
 	extra := ""
 	if d.extra {
@@ -216,7 +218,7 @@ func randomDefinition(r *rand.Rand) definition {
 	return definition{served: r.IntN(3) > 0, colour: []string{"red", "green", "blue"}[r.IntN(3)], extra: r.IntN(2) == 0}
 }
 
-// defineWidgets creates the definition, and waits until widgets can be listed.
+// defineWidgets creates the definition, and waits until both API servers serve widgets.
 func (w *world) defineWidgets(ctx context.Context) {
 	w.t.Helper()
 	d := definition{served: true, colour: "red"}
@@ -226,8 +228,7 @@ func (w *world) defineWidgets(ctx context.Context) {
 	w.widgetsServed(ctx)
 }
 
-// redefine changes the definition. If it returns an error because a server is down, the definition
-// is unchanged.
+// redefine replaces the spec of the definition. It retries on conflicts, and returns other errors.
 func (w *world) redefine(ctx context.Context, client dynamic.Interface, d definition) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		now, err := client.Resource(definitions).Get(ctx, "widgets.soak.example.com", metav1.GetOptions{})
@@ -240,7 +241,7 @@ func (w *world) redefine(ctx context.Context, client dynamic.Interface, d defini
 	})
 }
 
-// widgetsServed waits until both API servers serve widgets in version v1, in which they are read.
+// widgetsServed waits until both API servers serve widgets in version v1.
 func (w *world) widgetsServed(ctx context.Context) {
 	w.t.Helper()
 	for i, s := range w.servers {
