@@ -53,7 +53,8 @@ func synced[T weir.Object](t *testing.T, out *bytes.Buffer, output string) *chan
 	return c
 }
 
-// TestText checks that the JSON of an object states its kind and loses no field.
+// TestText checks that the JSON of an object states its apiVersion and kind, and has its name and
+// status.
 func TestText(t *testing.T) {
 	var out bytes.Buffer
 	c := synced[*unstructured.Unstructured](t, &out, outputJSON)

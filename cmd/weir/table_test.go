@@ -76,7 +76,7 @@ var cog = map[string]any{
 	"spec":     map[string]any{"teeth": int64(12), "of": []any{map[string]any{"n": "x"}, map[string]any{"n": "y"}}, "note": "one\ntwo"},
 }
 
-// TestFormat checks that an object is printed like kubectl prints it.
+// TestFormat checks that -o jsonpath and -o custom-columns print an object like kubectl prints it.
 func TestFormat(t *testing.T) {
 	for _, tc := range []struct{ output, want string }{
 		{"jsonpath={.metadata.name}", "cog\n"},

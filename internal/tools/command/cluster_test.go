@@ -33,8 +33,8 @@ func configured(t *testing.T, args ...string) *rest.Config {
 	return cfg
 }
 
-// TestClusterFlags checks that each of kubectl's flags has the same effect as in kubectl, and that
-// the help shows the common ones.
+// TestClusterFlags checks the effect of kubectl's flags on a client's configuration, and that the
+// help shows the common flags.
 func TestClusterFlags(t *testing.T) {
 	for _, tc := range []struct {
 		args []string

@@ -11,7 +11,7 @@ import (
 )
 
 // TestMeasureCosts measures an embedded server and a proxy. It checks that the coefficients exist
-// and are possible, but not that the predictions are good.
+// and are possible. It checks the predictions of sent bytes, but not those of CPU time.
 func TestMeasureCosts(t *testing.T) {
 	const pods = 200
 	o := tiny(buildProxy(t), pods)
