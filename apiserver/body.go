@@ -53,7 +53,7 @@ const maxBody = 3 << 20
 // readBody reads the body of a request. It returns a 413 for a body larger than maxBody.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Header.Get("Content-Encoding") != "" {
-		return nil, errUnsupportedMediaType("requests with a Content-Encoding are not taken")
+		return nil, errUnsupportedMediaType("requests with a Content-Encoding are not supported")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err == nil {
@@ -97,7 +97,7 @@ func (b *bodyReader) fromProtobuf(body []byte) (object, error) {
 		return nil, err
 	}
 	if bytes.HasPrefix(raw, []byte("{")) { // Decode would parse it as JSON
-		return nil, apierrors.NewBadRequest("reading the body: JSON in place of protobuf")
+		return nil, apierrors.NewBadRequest("reading the body: JSON instead of protobuf")
 	}
 	o, err := b.values.Decode(raw)
 	if err != nil {
@@ -119,7 +119,7 @@ func (b *bodyReader) fromJSON(text []byte, strict bool) (object, error) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		text = bytes.TrimSpace(text)
 		if len(text) == 0 || text[0] != '{' {
-			return nil, apierrors.NewBadRequest("the body is no JSON object")
+			return nil, apierrors.NewBadRequest("the body is not a JSON object")
 		}
 		// UnmarshalJSON needs a kind.
 		if err := u.UnmarshalJSON(wire.AppendObject(nil, wire.JSON, b.typeMeta(), text)); err != nil {

@@ -58,7 +58,7 @@ func readDefinition(o object) (*crdDefinition, error) {
 	d := &crdDefinition{}
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
-		return nil, apierrors.NewBadRequest("a CustomResourceDefinition is unstructured here")
+		return nil, apierrors.NewBadRequest("a CustomResourceDefinition must be unstructured")
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, d); err != nil {
 		return nil, apierrors.NewBadRequest("reading the CustomResourceDefinition: " + err.Error())

@@ -64,9 +64,9 @@ func (b *bodyReader) patcher(w http.ResponseWriter, r *http.Request) (patcher, e
 		if b.goType != nil {
 			return b.strategicPatcher(body), nil
 		}
-		return nil, errUnsupportedMediaType("strategic merge patches are only for built-in kinds: use " + string(types.MergePatchType))
+		return nil, errUnsupportedMediaType("strategic merge patches apply only to built-in kinds: use " + string(types.MergePatchType))
 	case types.ApplyPatchType, "application/apply-patch+cbor":
-		return nil, errUnsupportedMediaType("this server has no server-side apply: use a client-side one, or " +
+		return nil, errUnsupportedMediaType("this server does not support server-side apply: use client-side apply, or " +
 			string(types.MergePatchType))
 	}
 	return nil, errUnsupportedMediaType("the body of the request was in an unknown format - accepted media types include: " +
@@ -108,7 +108,7 @@ func mergePatcher(body []byte) (patcher, error) {
 		return nil, apierrors.NewBadRequest("reading the patch: " + err.Error())
 	}
 	if members == nil {
-		return nil, apierrors.NewBadRequest("reading the patch: it is no JSON object")
+		return nil, apierrors.NewBadRequest("reading the patch: it is not a JSON object")
 	}
 	return func(text []byte) ([]byte, error) {
 		out, err := jsonpatch.MergePatch(text, body)

@@ -80,7 +80,7 @@ func (s *Server) register(r Resource, goType reflect.Type, how strategy) error {
 		return ErrClosed
 	}
 	if how.custom && g.isBuiltInLocked(gvr.GroupResource()) {
-		return fmt.Errorf("apiserver: %v is built in, in one version or another", gvr)
+		return fmt.Errorf("apiserver: a version of %v is built in", gvr)
 	}
 	old, st := g.resources[gvr], g.storages[gvr.GroupResource()]
 	if st == nil {

@@ -46,7 +46,7 @@ func (s *Server) seed() error {
 		kind := &sim.Kinds[i]
 		res, ok := s.registry.find(kind.GroupVersionResource)
 		if !ok {
-			return fmt.Errorf("apiserver: no resource is called %v", kind.GroupVersionResource)
+			return fmt.Errorf("apiserver: no resource has the name %v", kind.GroupVersionResource)
 		}
 		if err := res.seed(kind); err != nil {
 			return fmt.Errorf("apiserver: a simulated %s: %w", kind.Kind, err)

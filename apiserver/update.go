@@ -54,7 +54,7 @@ func (s *Server) replaceOrCreate(res *servedResource, q request.Path, dry bool, 
 			return http.StatusOK, raw, err
 		}
 		if uid := o.GetUID(); uid != "" {
-			return 0, nil, apierrors.NewConflict(res.groupResource(), q.Name, fmt.Errorf("the uid is %s, and there is no object", uid))
+			return 0, nil, apierrors.NewConflict(res.groupResource(), q.Name, fmt.Errorf("the uid is %s, but the object does not exist", uid))
 		}
 		created := copyOf(o)
 		created.SetResourceVersion("") // a PUT ignores the version of a missing object
@@ -134,7 +134,7 @@ func finalized(o object) bool {
 // old, or, for the status subresource, old with the status of o.
 func (s *Server) prepareUpdate(res *servedResource, q request.Path, o, old object) (object, error) {
 	if o.GetName() != old.GetName() || o.GetNamespace() != old.GetNamespace() {
-		return nil, apierrors.NewBadRequest("the name and the namespace of an object cannot be changed")
+		return nil, apierrors.NewBadRequest("the name and the namespace of an object cannot change")
 	}
 	if uid := o.GetUID(); uid != "" && uid != old.GetUID() {
 		return nil, apierrors.NewConflict(res.groupResource(), q.Name, fmt.Errorf("the uid is %s, not %s", old.GetUID(), uid))

@@ -177,11 +177,11 @@ var layoutKnown = sync.OnceValue(func() bool {
 	// The test informer is built with the constructor that generated code uses. Since client-go 0.37
 	// this constructor returns a typed informer.
 	if _, ok := fieldsOf(core.NewConfigMapInformer(nil, "", 0, nil)); !ok {
-		logger.Error(ErrLayout, "Informers that would be adopted stay client-go's")
+		logger.Error(ErrLayout, "Cannot adopt informers of client-go, they remain client-go's")
 		return false
 	}
 	if unknown := unknownFields(cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, cache.Indexers{})); len(unknown) > 0 {
-		logger.Info("Warning: this version of client-go builds informers with fields that weir does not know; what they mean is lost", "fields", unknown)
+		logger.Info("Warning: this version of client-go builds informers with fields that weir does not know and ignores", "fields", unknown)
 	}
 	return true
 })

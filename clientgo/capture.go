@@ -130,7 +130,7 @@ func (c *capture) drop() {
 	}
 }
 
-var errDropped = errors.New("the answer is not wanted")
+var errDropped = errors.New("the response is not needed")
 
 // wants reports whether the capture receives the response to a request. It also returns the
 // request's resource.
@@ -221,7 +221,7 @@ func (w *capturedWatch) Next() (source.Event, error) {
 			w.accepted = event.TypeMeta
 			return event, nil
 		}
-		utilruntime.HandleErrorWithContext(w.context, errOtherKind, "A watch event is skipped", "informer", w.name,
+		utilruntime.HandleErrorWithContext(w.context, errOtherKind, "Skipped a watch event", "informer", w.name,
 			"apiVersion", event.TypeMeta.APIVersion, "kind", event.TypeMeta.Kind)
 	}
 }

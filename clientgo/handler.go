@@ -67,17 +67,17 @@ func (i *informer) resyncPeriod(logger klog.Logger, period time.Duration) time.D
 		return 0
 	}
 	if i.resyncCheck <= 0 {
-		logger.Info("Warning: this informer does no resyncs; the handler gets none", "resyncPeriod", period)
+		logger.Info("Warning: this informer does not resync, so the handler receives no resyncs", "resyncPeriod", period)
 		return 0
 	}
 	if period < minimumResync {
-		logger.Info("Warning: the resync period is raised to the minimum", "resyncPeriod", period, "minimum", minimumResync)
+		logger.Info("Warning: raised the resync period to the minimum", "resyncPeriod", period, "minimum", minimumResync)
 		period = minimumResync
 	}
 	switch {
 	case period >= i.resyncCheck:
 	case i.started:
-		logger.Info("Warning: the informer runs with a longer resync period, which the handler gets", "resyncPeriod", period, "informer", i.resyncCheck)
+		logger.Info("Warning: the informer runs with a longer resync period, which applies to the handler", "resyncPeriod", period, "informer", i.resyncCheck)
 		period = i.resyncCheck
 	default:
 		i.resyncCheck = period
@@ -138,7 +138,7 @@ func (r *registration) ShutdownChan() <-chan struct{} { return r.delivery.Done()
 // handler's panics.
 func (r *registration) handle(_ context.Context, e store.Change) {
 	if err := r.call(e); err != nil {
-		utilruntime.HandleErrorWithLogger(r.logger, err, "An event is left out", "handler", handlerName(r.handler), "key", e.Key())
+		utilruntime.HandleErrorWithLogger(r.logger, err, "Skipped an event", "handler", handlerName(r.handler), "key", e.Key())
 	}
 }
 

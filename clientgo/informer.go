@@ -155,7 +155,7 @@ func (i *informer) RunWithContext(ctx context.Context) {
 	i.mu.Lock()
 	if i.started {
 		i.mu.Unlock()
-		logger.Info("Warning: the informer was started before; it runs once", "type", i.name)
+		logger.Info("Warning: the informer was already started; it runs once", "type", i.name)
 		return
 	}
 	i.started, i.runContext = true, ctx
@@ -285,7 +285,7 @@ func (i *informer) onStatus(s reflector.Status) {
 	}
 	// The sink has already logged an object that it refused (reflector.Refusal).
 	if _, reported := errors.AsType[reflector.Refusal](s.SkippedErr); skips && !reported {
-		utilruntime.HandleErrorWithContext(ctx, s.SkippedErr, "An object is left out", "type", i.name)
+		utilruntime.HandleErrorWithContext(ctx, s.SkippedErr, "Skipped an object", "type", i.name)
 	}
 	if passes {
 		defer utilruntime.HandleCrashWithContext(ctx)

@@ -215,7 +215,7 @@ func TestExcludedVersions(t *testing.T) {
 					t.Errorf("%d skipped, %v, want %d", status[0].Skipped, status[0].Err, test.skipped)
 				}
 				s.stop()
-				if len(logged) != test.logs || test.logs > 0 && !strings.Contains(logged[0], "d/b is left out: transform: ") {
+				if len(logged) != test.logs || test.logs > 0 && !strings.Contains(logged[0], "skipped d/b: transform: ") {
 					t.Errorf("logged %q, want %d messages", logged, test.logs)
 				}
 			})

@@ -192,8 +192,8 @@ func (l *listWatch) failedCaptured(ctx context.Context, v verb, err, without err
 
 // These are reasons to stop capturing the calls of a ListerWatcher.
 var (
-	errOwnAnswer = errors.New("it sends several requests, or adds to the answer")
-	errOwnPages  = errors.New("it asks for pages of its own choice")
+	errOwnAnswer = errors.New("it sends several requests, or adds to the response")
+	errOwnPages  = errors.New("it requests pages itself")
 )
 
 // stopCapturing makes the informer use the objects that the ListerWatcher returns from now on. It
@@ -201,13 +201,13 @@ var (
 func (l *listWatch) stopCapturing(ctx context.Context, why error) {
 	l.noCapture.Store(true)
 	l.told = true
-	klog.FromContext(ctx).Info("An informer takes decoded objects from its ListerWatcher from now on", "type", l.name, "listerWatcher", fmt.Sprintf("%T", l.lw), "why", why)
+	klog.FromContext(ctx).Info("An informer uses the decoded objects of its ListerWatcher from now on", "type", l.name, "listerWatcher", fmt.Sprintf("%T", l.lw), "why", why)
 }
 
 // These are reasons why a response was not captured.
 var (
-	errOtherKind = errors.New("it is not known to have objects of the example's kind")
-	errNoRequest = errors.New("no request with the call's context came through a wrapped transport")
+	errOtherKind = errors.New("it may have objects of another kind than the example")
+	errNoRequest = errors.New("no request with the call's context passed a wrapped transport")
 )
 
 // notCaptured logs once why a response was not captured. It logs nothing if the program has not
@@ -221,7 +221,7 @@ func (l *listWatch) notCaptured(ctx context.Context, c *capture) {
 		return
 	}
 	l.told = true
-	klog.FromContext(ctx).Info("An informer takes decoded objects from its ListerWatcher, because it cannot capture the answer", "type", l.name, "listerWatcher", fmt.Sprintf("%T", l.lw), "why", why)
+	klog.FromContext(ctx).Info("An informer uses the decoded objects of its ListerWatcher, because it cannot capture the response", "type", l.name, "listerWatcher", fmt.Sprintf("%T", l.lw), "why", why)
 }
 
 // callGrace limits how long a call of a ListerWatcher may continue after its context has ended.
@@ -268,7 +268,7 @@ func callWithContext[T any](ctx context.Context, call func() (T, error), late fu
 	case <-timer.C:
 		close(gone)
 		err := fmt.Errorf("%w: %w", errNotReturned, context.Cause(ctx))
-		klog.FromContext(ctx).Error(err, "An informer stops and leaves its List or Watch behind")
+		klog.FromContext(ctx).Error(err, "An informer stopped, but its List or Watch has not returned")
 		var none T
 		return none, err
 	}

@@ -54,7 +54,7 @@ func listMetaOf(object runtime.Object) (m wire.ListMeta, err error) {
 	}
 	list, err := meta.ListAccessor(object)
 	if err != nil {
-		return m, fmt.Errorf("List returned %T, which is no list: %w", object, err)
+		return m, fmt.Errorf("List returned %T, which is not a list: %w", object, err)
 	}
 	if u, ok := object.(*unstructured.UnstructuredList); ok && isTable(u.GetAPIVersion(), u.GetKind()) {
 		return m, fmt.Errorf("List returned a %s of %s", u.GetKind(), u.GetAPIVersion())
@@ -152,7 +152,7 @@ func (w *objectWatch) next() (source.Event, error) {
 		if err == nil {
 			return understood, nil
 		}
-		utilruntime.HandleErrorWithContext(w.context, err, "A watch event is skipped")
+		utilruntime.HandleErrorWithContext(w.context, err, "Skipped a watch event")
 	}
 }
 

@@ -33,7 +33,7 @@ func (l *listWatch) NewestVersion(ctx context.Context, o metav1.ListOptions) (st
 	// NewestVersion returns an error while an earlier List has not returned. Otherwise each probe
 	// could leave a goroutine behind.
 	if !l.asking.CompareAndSwap(false, true) {
-		return "", fmt.Errorf("asked for the newest version before: %w", errNotReturned)
+		return "", fmt.Errorf("request for the newest version, some time ago: %w", errNotReturned)
 	}
 	var after retryAfter
 	p := probe{limit: o.Limit}

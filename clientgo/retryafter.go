@@ -49,7 +49,7 @@ func (e *brokenError) Error() string {
 	if e.shown.Load() {
 		return e.err.Error()
 	}
-	return "the request broke off"
+	return "the connection broke during the request"
 }
 
 // Is makes errors.Is find the hidden error. client-go's REST client uses errors.As, which does not

@@ -90,7 +90,7 @@ func (s *sink) report(m *wire.Meta, err error) {
 			err = fmt.Errorf("%w (%d others were not logged since the last message)", err, silent)
 		}
 	}
-	utilruntime.HandleError(fmt.Errorf("%s: %s is left out: %w", s.name, wire.AppendKey(nil, m), err))
+	utilruntime.HandleError(fmt.Errorf("%s: skipped %s: %w", s.name, wire.AppendKey(nil, m), err))
 }
 
 // renames contains the objects to which a transform gave another name or namespace. It maps the

@@ -89,7 +89,7 @@ func (l limit) bound(serve http.HandlerFunc) http.HandlerFunc {
 			defer func() { <-l }()
 			serve(w, r)
 		default:
-			http.Error(w, "too many of these are open", http.StatusServiceUnavailable)
+			http.Error(w, "too many of these pages are open", http.StatusServiceUnavailable)
 		}
 	}
 }

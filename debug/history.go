@@ -52,7 +52,7 @@ type history struct {
 }
 
 var (
-	errNotReachable = errors.New("the store changes too fast, or has stopped")
+	errNotReachable = errors.New("the store changes too fast, or was closed")
 	// errNotDecoded replaces the cause, which might contain a hidden value.
 	errNotDecoded = errors.New("it cannot be decoded")
 )

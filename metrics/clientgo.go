@@ -17,8 +17,8 @@ type clientGoCollector struct{}
 
 var (
 	clientGoLabels   = []string{"name", "group", "version", "resource"}
-	clientGoRVDesc   = prometheus.NewDesc("informer_store_resource_version", "The 15 least significant digits of the resourceVersion up to which everything is held.", clientGoLabels, nil)
-	clientGoItemDesc = prometheus.NewDesc("informer_queued_items", "Changes that the last of the informer's handlers has yet to see.", clientGoLabels, nil)
+	clientGoRVDesc   = prometheus.NewDesc("informer_store_resource_version", "The 15 least significant digits of the resourceVersion up to which the informer has received everything.", clientGoLabels, nil)
+	clientGoItemDesc = prometheus.NewDesc("informer_queued_items", "The largest number of changes that one of the informer's handlers has not received yet.", clientGoLabels, nil)
 )
 
 // Describe implements prometheus.Collector.

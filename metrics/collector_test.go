@@ -96,22 +96,22 @@ func TestTyped(t *testing.T) {
 	stop := native(t, server, "pods")
 	native(t, server, "pods")
 	compare(t, `
-# HELP weir_informer_handler_events_total Events handed to the handler, resyncs included.
+# HELP weir_informer_handler_events_total Events passed to the handler, resyncs included.
 # TYPE weir_informer_handler_events_total counter
 weir_informer_handler_events_total{group="",handler="keys",kind="Pod",name="pods",version="v1"} 30
 weir_informer_handler_events_total{group="",handler="keys",kind="Pod",name="pods#2",version="v1"} 30
-# HELP weir_informer_handler_synced 1 once the handler has handled all of what the informer's first list brought, and of what was held when the handler was added.
+# HELP weir_informer_handler_synced 1 after the handler has handled every object of the informer's first list, and every object that was stored when the handler was added.
 # TYPE weir_informer_handler_synced gauge
 weir_informer_handler_synced{group="",handler="keys",kind="Pod",name="pods",version="v1"} 1
 weir_informer_handler_synced{group="",handler="keys",kind="Pod",name="pods#2",version="v1"} 1
-# HELP weir_informer_objects Objects held.
+# HELP weir_informer_objects Stored objects.
 # TYPE weir_informer_objects gauge
 weir_informer_objects{group="",kind="Pod",name="pods",version="v1"} 30
 weir_informer_objects{group="",kind="Pod",name="pods#2",version="v1"} 30
 `, "handler_events_total", "handler_synced", "objects")
 	stop()
 	compare(t, `
-# HELP weir_informer_synced 1 once the first list of each reflector is held.
+# HELP weir_informer_synced 1 after the first list of each reflector is stored.
 # TYPE weir_informer_synced gauge
 weir_informer_synced{group="",kind="Pod",name="pods#2",version="v1"} 1
 `, "synced")
@@ -134,10 +134,10 @@ func TestNotHeard(t *testing.T) {
 	start(t, func(ctx context.Context) { _ = inf.Run(ctx) })
 	<-failed
 	compare(t, `
-# HELP weir_informer_failing_reflectors Reflectors that something keeps from being current.
+# HELP weir_informer_failing_reflectors Reflectors with an error that prevents them from being current.
 # TYPE weir_informer_failing_reflectors gauge
 weir_informer_failing_reflectors{group="",kind="",name="lost",version=""} 1
-# HELP weir_informer_synced 1 once the first list of each reflector is held.
+# HELP weir_informer_synced 1 after the first list of each reflector is stored.
 # TYPE weir_informer_synced gauge
 weir_informer_synced{group="",kind="",name="lost",version=""} 0
 `, "failing_reflectors", "synced", "age_seconds", "state_age_seconds", "store_resource_version")
@@ -159,7 +159,7 @@ func TestRelists(t *testing.T) {
 	check.NoError(t, err)
 	start(t, func(ctx context.Context) { _ = inf.Run(ctx) })
 	<-relisted
-	want := "# HELP weir_informer_relists_total Complete states got after the first.\n# TYPE weir_informer_relists_total counter\n"
+	want := "# HELP weir_informer_relists_total Complete states received after the first.\n# TYPE weir_informer_relists_total counter\n"
 	for _, reason := range []string{"behind", "expired", "failed", "missing", "refused", "silent", "unreachable", "unreadable", "unversioned", "went_back"} {
 		n := "0"
 		if reason == "expired" {

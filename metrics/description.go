@@ -23,32 +23,32 @@ func describe(name, help string, more ...string) *prometheus.Desc {
 }
 
 var (
-	syncedDesc     = describe("synced", "1 once the first list of each reflector is held.")
-	ageDesc        = describe("age_seconds", "How long ago the server was heard last.")
+	syncedDesc     = describe("synced", "1 after the first list of each reflector is stored.")
+	ageDesc        = describe("age_seconds", "Time since the informer last received something from the server.")
 	stateAgeDesc   = describe("state_age_seconds", "Time since the server last confirmed that the informer's state is current.")
-	failingDesc    = describe("failing_reflectors", "Reflectors that something keeps from being current.")
-	attemptsDesc   = describe("failed_attempts", "Tries that have failed in a row.")
-	relistsDesc    = describe("relists_total", "Complete states got after the first.", "reason")
-	unreadableDesc = describe("unreadable_objects", "Objects that could not be read since the last list began.")
+	failingDesc    = describe("failing_reflectors", "Reflectors with an error that prevents them from being current.")
+	attemptsDesc   = describe("failed_attempts", "Consecutive failures.")
+	relistsDesc    = describe("relists_total", "Complete states received after the first.", "reason")
+	unreadableDesc = describe("unreadable_objects", "Objects that could not be read since the last list started.")
 
-	objectsDesc         = describe("objects", "Objects held.")
-	resourceVersionDesc = describe("store_resource_version", "The 15 least significant digits of the resourceVersion up to which everything is held.")
-	rawDesc             = describe("raw_bytes", "What the objects would take as they came.")
+	objectsDesc         = describe("objects", "Stored objects.")
+	resourceVersionDesc = describe("store_resource_version", "The 15 least significant digits of the resourceVersion up to which the informer has received everything.")
+	rawDesc             = describe("raw_bytes", "The size of the objects as received.")
 	memoryDesc          = describe("memory_bytes", "Memory by purpose.", "purpose")
 	decodedReadsDesc    = describe("decoded_reads_total", "Reads of decoded objects: a hit found the object decoded, a miss decoded it.", "result")
 
-	requestsDesc = describe("requests_total", "LISTs, of which each page is one, and WATCHes.", "verb")
+	requestsDesc = describe("requests_total", "LISTs (each page counts) and WATCHes.", "verb")
 	wireDesc     = describe("received_bytes_total", "Bytes received, before decompression.")
 	bodyDesc     = describe("body_bytes_total", "Bytes received, after decompression.")
 
-	handledDesc       = describe("handler_events_total", "Events handed to the handler, resyncs included.", "handler")
+	handledDesc       = describe("handler_events_total", "Events passed to the handler, resyncs included.", "handler")
 	panicsDesc        = describe("handler_panics_total", "Events whose handling panicked.", "handler")
-	lagDesc           = describe("handler_lag", "Changes that the handler has yet to see.", "handler")
-	pendingDesc       = describe("handler_pending_keys", "Keys kept for the handler because it fell behind the change log.", "handler")
-	busyDesc          = describe("handler_busy_seconds", "How long the handler's current call has lasted.", "handler")
+	lagDesc           = describe("handler_lag", "Changes that the handler has not received yet.", "handler")
+	pendingDesc       = describe("handler_pending_keys", "Keys that the store keeps for the handler because it lags behind the change log.", "handler")
+	busyDesc          = describe("handler_busy_seconds", "How long the handler's current call has lasted; 0 outside a call.", "handler")
 	longestDesc       = describe("handler_longest_call_seconds", "The longest call that ended within the last five to ten minutes, or the current one if that is longer.", "handler")
-	spentDesc         = describe("handler_call_seconds_total", "Time in the handler's calls.", "handler")
-	handlerSyncedDesc = describe("handler_synced", "1 once the handler has handled all of what the informer's first list brought, and of what was held when the handler was added.", "handler")
+	spentDesc         = describe("handler_call_seconds_total", "Total duration of the handler's calls.", "handler")
+	handlerSyncedDesc = describe("handler_synced", "1 after the handler has handled every object of the informer's first list, and every object that was stored when the handler was added.", "handler")
 )
 
 // digits returns the 15 least significant digits of a resourceVersion, like client-go's

@@ -25,13 +25,13 @@ func TestDropIn(t *testing.T) {
 # TYPE weir_informer_decoded_reads_total counter
 weir_informer_decoded_reads_total{group="",kind="Pod",name="*v1.Pod",result="hit",version="v1"} 0
 weir_informer_decoded_reads_total{group="",kind="Pod",name="*v1.Pod",result="miss",version="v1"} 30
-# HELP weir_informer_failing_reflectors Reflectors that something keeps from being current.
+# HELP weir_informer_failing_reflectors Reflectors with an error that prevents them from being current.
 # TYPE weir_informer_failing_reflectors gauge
 weir_informer_failing_reflectors{group="",kind="Pod",name="*v1.Pod",version="v1"} 0
-# HELP weir_informer_objects Objects held.
+# HELP weir_informer_objects Stored objects.
 # TYPE weir_informer_objects gauge
 weir_informer_objects{group="",kind="Pod",name="*v1.Pod",version="v1"} 30
-# HELP weir_informer_handler_events_total Events handed to the handler, resyncs included.
+# HELP weir_informer_handler_events_total Events passed to the handler, resyncs included.
 # TYPE weir_informer_handler_events_total counter
 weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerFuncs",kind="Pod",name="*v1.Pod",version="v1"} 30
 `, "decoded_reads_total", "failing_reflectors", "objects", "handler_events_total")
@@ -57,7 +57,7 @@ func TestRemovedHandler(t *testing.T) {
 	}
 	startDropIn(t, inf, synced...)
 	want := `
-# HELP weir_informer_handler_events_total Events handed to the handler, resyncs included.
+# HELP weir_informer_handler_events_total Events passed to the handler, resyncs included.
 # TYPE weir_informer_handler_events_total counter
 weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerFuncs",kind="Pod",name="*v1.Pod",version="v1"} 60
 `

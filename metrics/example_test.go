@@ -50,7 +50,7 @@ func ExampleNewCollector() {
 		log.Fatal(err)
 	}
 
-	const want = `# HELP weir_informer_objects Objects held.
+	const want = `# HELP weir_informer_objects Stored objects.
 # TYPE weir_informer_objects gauge
 weir_informer_objects{group="",kind="Pod",name="pods",version="v1"} 100
 `

@@ -40,7 +40,7 @@ func TestMetadata(t *testing.T) {
 	}
 	startDropIn(t, ofDeployments(t, server))
 	untilSame(t, `
-# HELP weir_informer_synced 1 once the first list of each reflector is held.
+# HELP weir_informer_synced 1 after the first list of each reflector is stored.
 # TYPE weir_informer_synced gauge
 weir_informer_synced{group="",kind="",name="configmaps",version="v1"} 1
 weir_informer_synced{group="",kind="",name="secrets",version="v1"} 1
@@ -49,7 +49,7 @@ weir_informer_synced{group="",kind="",name="/v1, Resource=secrets",version="v1"}
 weir_informer_synced{group="apps",kind="Deployment",name="*v1.PartialObjectMetadata",version="v1"} 1
 `, "synced")
 	want := `
-# HELP informer_queued_items Changes that the last of the informer's handlers has yet to see.
+# HELP informer_queued_items The largest number of changes that one of the informer's handlers has not received yet.
 # TYPE informer_queued_items gauge
 informer_queued_items{group="",name="configmaps",resource="configmaps",version="v1"} 0
 informer_queued_items{group="",name="secrets",resource="secrets",version="v1"} 0

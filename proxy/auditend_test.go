@@ -59,8 +59,8 @@ func TestAuditBrokenOff(t *testing.T) {
 		message  string
 	}{
 		{id: "whole", path: list, stage: "ResponseComplete", code: 200},
-		{id: "gone before", path: list, gone: true, stage: "Panic", code: 500, message: "broken off"},
-		{id: "gone within", path: list, onWrite: func(cancel func(), _ int) error { cancel(); return nil }, stage: "Panic", code: 500, message: "broken off"},
+		{id: "gone before", path: list, gone: true, stage: "Panic", code: 500, message: "cut off"},
+		{id: "gone within", path: list, onWrite: func(cancel func(), _ int) error { cancel(); return nil }, stage: "Panic", code: 500, message: "cut off"},
 		{id: "connection broken", path: list, onWrite: func(_ func(), n int) error {
 			if n > 0 {
 				return http.ErrHandlerTimeout
@@ -126,7 +126,7 @@ func TestAuditGrace(t *testing.T) {
 	u.setDown(true)
 	tp.want(http.StatusOK, "jane", "/api/v1/pods?resourceVersion=0", "Audit-ID", "down")
 	for _, e := range auditOf(t, path) {
-		want := map[string]string{"before": "", "down": "the upstream does not answer, and its last answer allowed it"}[string(e.AuditID)]
+		want := map[string]string{"before": "", "down": "the upstream does not respond, and its last response allowed the request"}[string(e.AuditID)]
 		if got, ok := e.Annotations["authorization.k8s.io/reason"]; !ok || got != want {
 			t.Errorf("%s: recorded %v", e.AuditID, e.Annotations)
 		}

@@ -163,9 +163,9 @@ func (h *healthReport) pass(name, how string) { fmt.Fprintf(h, "[+]%s %s\n", nam
 func (s *Server) reportReadiness(ctx context.Context, report *healthReport) {
 	report.check("shutdown", shutdownPhase(s.shutdownPhase.Load()) == phaseRunning, "the proxy is shutting down")
 	upstream, identity := s.health.check(ctx)
-	report.check("upstream", upstream == nil, "the upstream API server does not answer")
-	report.check("identity", identity == nil, "the upstream API server does not answer questions about callers")
-	report.check("authentication", s.authn.Ready(time.Now()), "the CAs of callers are not read yet")
+	report.check("upstream", upstream == nil, "the upstream API server does not respond")
+	report.check("identity", identity == nil, "the upstream API server does not answer reviews of callers")
+	report.check("authentication", s.authn.Ready(time.Now()), "the CAs of callers have not been read yet")
 	for _, res := range s.mirror.Readiness(upstream == nil && identity == nil) {
 		if name := "resource/" + res.Name; res.Delays {
 			report.check(name, false, res.How)

@@ -24,7 +24,7 @@ import (
 func (s *Server) registerMetrics() {
 	s.registry = prometheus.NewRegistry()
 	s.served = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "weir_proxy_served_total", Help: "Reads answered from the cache.",
+		Name: "weir_proxy_served_total", Help: "Reads that the proxy answered from the cache.",
 	}, []string{"group", "resource", "verb"})
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.served, collector{s})
 	s.metrics = newRequestMetrics(s.registry)
@@ -57,14 +57,14 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 		"list": float64(st.Lists.Load()), "watch": float64(st.Watches.Load()), "all": float64(st.Requests.Load()), "forwarded": float64(s.upstream.requests.Load()),
 	} {
 		counter("weir_proxy_upstream_requests_total",
-			"Requests to the upstream: list, watch and all of the proxy's own for what it caches, forwarded for callers'.", n, "for", to)
+			"Requests to the upstream. list, watch: the proxy's own requests for cached resources; all: all of its own requests; forwarded: requests of callers.", n, "for", to)
 	}
-	counter("weir_proxy_upstream_failures_total", "Callers' requests that the upstream did not answer.", float64(s.upstream.failures.Load()))
-	counter("weir_proxy_upstream_bytes_total", "Bytes received from upstream for the cache, as they came.", float64(st.WireBytes.Load()))
+	counter("weir_proxy_upstream_failures_total", "Requests of callers that the upstream did not answer.", float64(s.upstream.failures.Load()))
+	counter("weir_proxy_upstream_bytes_total", "Bytes received from the upstream for the cache, before decompression.", float64(st.WireBytes.Load()))
 	counter("weir_proxy_revoked_watches_total",
-		"Watches that ended because their caller lost the permission, or the upstream did not answer about it for too long.", float64(s.revoked.Load()))
+		"Watches that ended because their caller lost the permission, or because the upstream did not confirm it for too long.", float64(s.revoked.Load()))
 	counter("weir_proxy_watches_shed_total",
-		"Watches of clients that took nothing, or less than came, ended to stay within the memory for watches.", float64(s.mirror.Shed.Load()))
+		"Watches that the proxy ended because the memory for watches was used up: stuck ones, whose clients read nothing, and slow ones.", float64(s.mirror.Shed.Load()))
 	s.mirror.Collect(ch, gauge, counter)
 	s.seats.Metrics(gauge, counter)
 	s.rechecker.Metrics(gauge, counter)
@@ -91,7 +91,7 @@ const metricsPath = "/metrics"
 // review the caller. A method may be any word, so a client could cause a new review with each word.
 func (s *Server) refuseMethod(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Allow", http.MethodGet+", "+http.MethodHead)
-	s.refuseUnread(w, r, statusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the metrics are only read"))
+	s.refuseUnread(w, r, statusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "/metrics accepts only GET and HEAD"))
 }
 
 // serveMetrics answers /metrics for callers whom the upstream allows to make that request. It

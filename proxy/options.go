@@ -217,7 +217,7 @@ const (
 // machine. It reads no file, and it does not check Upstream.
 func (o *Options) Validate() error {
 	if o.GoawayChance < 0 || o.GoawayChance > MaxGoawayChance {
-		return fmt.Errorf("%w: a chance of GOAWAY of %v: want 0 to %v", ErrInvalidOptions, o.GoawayChance, MaxGoawayChance)
+		return fmt.Errorf("%w: GOAWAY chance %v: want 0 to %v", ErrInvalidOptions, o.GoawayChance, MaxGoawayChance)
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		return fmt.Errorf("%w: a certificate needs its key, and a key its certificate", ErrInvalidOptions)

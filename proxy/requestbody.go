@@ -180,7 +180,7 @@ func bodyError(err error) error {
 }
 
 func errNoBody() error {
-	return statusError(http.StatusRequestTimeout, metav1.StatusReasonTimeout, "the body of the request did not come")
+	return statusError(http.StatusRequestTimeout, metav1.StatusReasonTimeout, "the body of the request did not arrive")
 }
 
 // discardBody reads and drops the unexpected body of a request that the proxy answers. Over HTTP/1,

@@ -48,16 +48,16 @@ var (
 func newRequestMetrics(r prometheus.Registerer) *requestMetrics {
 	m := &requestMetrics{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "apiserver_request_total", Help: "Requests that were answered. Code 0: the client had gone.",
+			Name: "apiserver_request_total", Help: "Requests that were answered. Code 0: the client had disconnected.",
 		}, append([]string{"code", "dry_run"}, requestLabels...)),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "apiserver_request_duration_seconds", Help: "How long requests took, watches included.", Buckets: durationBuckets,
+			Name: "apiserver_request_duration_seconds", Help: "The duration of requests, watches included.", Buckets: durationBuckets,
 		}, append([]string{"dry_run"}, requestLabels...)),
 		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "apiserver_longrunning_requests", Help: "Watches, logs, upgraded connections and proxied requests that are being answered.",
+			Name: "apiserver_longrunning_requests", Help: "Watches, logs, upgraded connections and proxied requests in progress.",
 		}, requestLabels),
 		terminated: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "apiserver_request_terminations_total", Help: "Requests that were refused because of too many requests or connections, or a query that is too long.",
+			Name: "apiserver_request_terminations_total", Help: "Requests that the proxy refused because of too many requests or connections, or because the query was too long.",
 		}, append([]string{"code"}, requestLabels...)),
 		resources: map[metricResource]struct{}{},
 	}

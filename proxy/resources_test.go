@@ -94,7 +94,7 @@ func TestListsInTurn(t *testing.T) {
 	}})
 	tp.ready()
 	if n := most.Load(); n != atOnce {
-		t.Errorf("%d LISTs at a time, want %d", n, atOnce)
+		t.Errorf("%d concurrent LISTs, want %d", n, atOnce)
 	}
 }
 

@@ -66,7 +66,7 @@ func (s *Server) finish(a *responseWriter, r *http.Request) {
 		defer panic(http.ErrAbortHandler)
 		if a.panicked != http.ErrAbortHandler {
 			a.recordCode(http.StatusInternalServerError)
-			s.opts.Log.Error("a request has made the proxy panic", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(a.panicked), "stack", string(debug.Stack()))
+			s.opts.Log.Error("a request caused a panic", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(a.panicked), "stack", string(debug.Stack()))
 		}
 	}
 	a.end()
@@ -95,7 +95,7 @@ func (s *Server) isAccepted(r *http.Request) bool {
 
 var (
 	// errHeads is the 429 for a request whose head does not fit into the memory for heads.
-	errHeads = apierrors.NewTooManyRequests("The heads of requests take all the memory that they may, please try again later.", retryAfterSeconds)
+	errHeads = apierrors.NewTooManyRequests("The memory for the heads of requests is used up, please try again later.", retryAfterSeconds)
 	// errTooManyUnknown is the 429 for a request on a connection without an accepted credential that
 	// has too many requests in progress.
 	errTooManyUnknown = apierrors.NewTooManyRequests("Too many requests on a connection without an accepted credential.", retryAfterSeconds)

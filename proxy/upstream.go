@@ -361,7 +361,7 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 	}
 	u.failures.Add(1)
 	u.logFailure(r, err)
-	const why = "the upstream API server does not answer"
+	const why = "the upstream API server does not respond"
 	if watch, ok := r.Context().Value(forwardedWatchKey{}).(*forwardedWatch); ok && (watch.resumable || watch.initial) {
 		// client-go's informers would list again after a 503.
 		u.refuse(w, r, apierrors.NewTooManyRequests(why, retryAfterSeconds))
@@ -379,7 +379,7 @@ const failureLogInterval = time.Second
 // credentials.
 func (u *upstream) logFailure(r *http.Request, err error) {
 	u.logLimit.Do(func() {
-		u.log.Warn("the upstream does not answer a forwarded request", "method", r.Method, "path", r.URL.Path, "error", err.Error())
+		u.log.Warn("the upstream did not answer a forwarded request", "method", r.Method, "path", r.URL.Path, "error", err.Error())
 	})
 }
 

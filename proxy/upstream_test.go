@@ -174,7 +174,7 @@ func TestFailureIsLogged(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		u.serve(w, httptest.NewRequest(http.MethodGet, "/version", nil), nil)
-		if body := w.Body.String(); w.Code != http.StatusServiceUnavailable || strings.Contains(body, "10.0.0.1") || !strings.Contains(body, "does not answer") {
+		if body := w.Body.String(); w.Code != http.StatusServiceUnavailable || strings.Contains(body, "10.0.0.1") || !strings.Contains(body, "does not respond") {
 			t.Errorf("%d %s", w.Code, body)
 		}
 	}

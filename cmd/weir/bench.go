@@ -10,17 +10,18 @@ func newBench() *cobra.Command {
 	return measures(&cobra.Command{
 		Use:   "bench",
 		Short: "Measure weir's informer against client-go's",
-		Long: "Bench measures weir's informer against client-go's, and weir's proxy against kube-apiserver. It runs " + command.Bench.Name() + ", which is\n" +
-			"installed beside this command, or built in a checkout; see weir bench --help.",
+		Long: "Bench measures weir's informer against client-go's, and weir's proxy against kube-apiserver. It runs the program\n" +
+			command.Bench.Name() + ", which is installed next to this command, or which it builds in a checkout. See weir bench --help.",
 	})
 }
 
 func newLab() *cobra.Command {
 	return measures(&cobra.Command{
 		Use:   "lab",
-		Short: "Replay incidents of informers, client-go's and weir's side by side",
-		Long: "Lab replays what informers are known to do to a cluster or to themselves, with client-go's and with weir's, and draws it.\n" +
-			"It runs " + command.Bench.Name() + ", which is installed beside this command, or built in a checkout; see weir lab --help.",
+		Short: "Replay incidents of informers with client-go and with weir",
+		Long: "Lab replays known incidents of informers, with client-go's informer and with weir's, and draws charts of them.\n" +
+			"It runs the program " + command.Bench.Name() + ", which is installed next to this command, or which it builds in a checkout.\n" +
+			"See weir lab --help.",
 	}, "lab")
 }
 

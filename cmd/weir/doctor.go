@@ -51,17 +51,17 @@ func newDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [AUDIT-LOG...]",
 		Short: "Find who makes an API server spike, from its audit logs or its metrics",
-		Long: "Doctor reads kube-apiserver's audit logs, shows who asks most, and says which clients cost more than they have to,\n" +
-			"and what to change: polling, resyncs that LIST, WATCHes that end early, LISTs of all pods by each node, controllers\n" +
-			"that overwrite each other's objects, and who had the seats while requests were refused. Logs may be rotated, of several\n" +
-			"servers, compressed by gzip, in any order; - is stdin.\n\n" +
-			"Where it knows how many objects there are, it predicts what each client's LISTs cost the server, what they would have\n" +
-			"cost with each remedy, and what it would take if everything restarted at once. It takes the numbers from --objects,\n" +
-			"from the server that kubectl's flags choose, or estimates them from the names in the log, and says which. The model\n" +
-			"behind it was measured on a kube-apiserver.\n\n" +
-			"Without a log it looks at the metrics of the server that kubectl's flags choose for a minute, and says what LISTs and\n" +
-			"WATCHes cost it, by resource: metrics have no names of clients. With a log and such a flag it asks that server only\n" +
-			"how many objects there are, and how large.",
+		Long: "Doctor reads kube-apiserver's audit logs. It shows which clients send the most requests, which clients cost more than\n" +
+			"they need to, and what to change. It finds polling, resyncs that LIST, WATCHes that end early, LISTs of all pods by\n" +
+			"each node, controllers that overwrite each other's objects, and clients that occupied the seats while requests were\n" +
+			"refused. Logs may be rotated, compressed with gzip, from several servers, and in any order; - is stdin.\n\n" +
+			"If doctor has the numbers of objects, it predicts the server's cost of each client's LISTs, the cost with each remedy,\n" +
+			"and the cost of a restart of all clients at the same time. The numbers come from --objects or from the server that\n" +
+			"kubectl's flags select; otherwise doctor estimates them from the names in the log. The report states their origin.\n" +
+			"The cost model was measured on a kube-apiserver.\n\n" +
+			"Without a log, doctor reads the metrics of the server that kubectl's flags select, for a minute. It then shows the cost\n" +
+			"of LISTs and WATCHes by resource, because metrics do not name clients. With a log and such a flag, doctor requests only\n" +
+			"the numbers and sizes of objects from that server.",
 		Example: "  weir doctor /var/log/kubernetes/audit*.log\n" +
 			"  weir doctor audit-*.gz --objects pods=50000,secrets=8000\n" +
 			"  weir doctor audit-*.gz --context production -o html >report.html\n" +
@@ -75,11 +75,11 @@ func newDoctor() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	cmd.Flags().StringVarP(&f.output, "output", "o", "", "Output format: json for everything, html for a page with charts, or a table and sentences if empty")
-	cmd.Flags().StringSliceVar(&f.objects, "objects", nil, "How many objects there are, such as pods=50000,deployments.apps=2000: orders what is found")
-	cmd.Flags().StringSliceVar(&f.bytes, "object-bytes", nil, "How large an object is as it is stored, such as pods=5000")
-	cmd.Flags().IntVar(&f.top, "top", 10, "How many rows the table has")
-	cmd.Flags().DurationVar(&f.period, "for", defaultLive, "How long to look at a running server")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "Output format: json for all counts, html for a page with charts; empty: tables and sentences")
+	cmd.Flags().StringSliceVar(&f.objects, "objects", nil, "Numbers of objects, such as pods=50000,deployments.apps=2000; doctor orders findings by them")
+	cmd.Flags().StringSliceVar(&f.bytes, "object-bytes", nil, "Sizes of stored objects in bytes, such as pods=5000")
+	cmd.Flags().IntVar(&f.top, "top", 10, "Number of rows of the table")
+	cmd.Flags().DurationVar(&f.period, "for", defaultLive, "How long to observe a running server")
 	cmd.Flags().AddFlagSet(f.Flags)
 	return cmd
 }
@@ -157,10 +157,10 @@ func (f *doctorFlags) run(cmd *cobra.Command, names []string) error {
 // whole server, and flags about a server if the flags select no server.
 func (f *doctorFlags) checkCluster() error {
 	if f.Flags.Changed("namespace") {
-		return command.Usagef("--namespace: logs and servers are looked at as a whole, not by namespace")
+		return command.Usagef("--namespace: doctor analyses whole logs and servers, not single namespaces")
 	}
 	if name := f.AboutCluster(); name != "" && !f.Chosen() {
-		return command.Usagef("%s is about a server, and none is asked: choose one with --kubeconfig, --context, --cluster or --server", name)
+		return command.Usagef("%s needs a server: select one with --kubeconfig, --context, --cluster or --server", name)
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (f *doctorFlags) show(out io.Writer, value any, p *doctorPage) error {
 // runLogs reads audit logs and prints the report.
 func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 	if cmd.Flags().Changed("for") {
-		return command.Usagef("--for is for a running server: logs are read to their ends")
+		return command.Usagef("--for applies to a running server; logs are read to their ends")
 	}
 	o, err := f.sizes()
 	if err != nil {
@@ -215,7 +215,7 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 	}
 	for _, flag := range slices.Sorted(maps.Keys(given)) {
 		for _, name := range unseen(given[flag], report) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s %s: no client asks for that in these logs; resources have kubectl's names, such as deployments.apps\n", flag, command.Printable(name))
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s %s: no client requests this resource in these logs; resources have kubectl's names, such as deployments.apps\n", flag, command.Printable(name))
 		}
 	}
 	return f.show(cmd.OutOrStdout(), struct {
@@ -294,7 +294,7 @@ func nothingIn(names []string, read evidence.Counts) error {
 		what += fmt.Sprintf(" and %d more", len(names)-3)
 	}
 	if read.Events == 0 && len(read.Damaged) > 0 {
-		return fmt.Errorf("%s: no events; damaged is %s", what, strings.Join(read.Damaged[:min(len(read.Damaged), 3)], ", "))
+		return fmt.Errorf("%s: no events; damaged: %s", what, strings.Join(read.Damaged[:min(len(read.Damaged), 3)], ", "))
 	}
 	if read.Events == 0 {
 		return fmt.Errorf("%s: no events", what)

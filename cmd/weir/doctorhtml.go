@@ -80,7 +80,7 @@ func (p *doctorPage) write(to io.Writer) error {
 	w.addTable(p.Table.Head, p.Table.Rows)
 	p.addFindings(w)
 	if t := p.Restart; t != nil {
-		w.add("<h2>If everything restarted at once</h2>\n<p>%s</p>\n%s", t.Text, t.Chart)
+		w.add("<h2>If all clients restarted at the same time</h2>\n<p>%s</p>\n%s", t.Text, t.Chart)
 		if len(t.Rows) > 0 {
 			w.addTable(t.Head, t.Rows)
 		}
@@ -133,7 +133,7 @@ func (p *doctorPage) addSizes(w *htmlWriter) {
 	for _, s := range p.Sizes {
 		sizes = append(sizes, []string{s.Resource, humanize.Count(s.Objects), fmt.Sprint(s.ObjectsFrom), humanize.Bytes(int64(s.Bytes)), fmt.Sprint(s.BytesFrom)})
 	}
-	w.add("<h2>What this rests on</h2>\n")
+	w.add("<h2>Sources of this report</h2>\n")
 	w.addTable([]string{"resource", "objects", "", "of bytes", ""}, sizes)
 	w.add("\n")
 	if p.Low != "" {
@@ -143,9 +143,9 @@ func (p *doctorPage) addSizes(w *htmlWriter) {
 		return
 	}
 	m := p.Model.Measured
-	w.add(`<p>Costs are predicted by a model that was measured on %s with %s pods of
-%s, %s CPUs (%s), on %s. Beside what incidents
-cost in that run, its predictions were off by these factors:</p>
+	w.add(`<p>A model that was measured on %s with %s pods of
+%s, %s CPUs (%s), on %s, predicts costs. The same run replayed incidents;
+the predictions of their costs were off by these factors:</p>
 `, m.Server, humanize.Count(int64(m.Objects)), humanize.Bytes(int64(m.ObjectBytes)), humanize.Count(int64(m.CPUs)), m.CPU, m.At.Format(time.DateOnly))
 	for _, c := range p.Model.Checks {
 		checks = append(checks, []string{c.Incident + ", " + c.Way, fmt.Sprint(c.Figure), humanize.Number(c.Off())})

@@ -51,7 +51,7 @@ type pageTable struct {
 func newPage(r *doctor.Report, read evidence.Counts, m *cost.Model, top int) *doctorPage {
 	v := newVerdict(r, read)
 	p := &doctorPage{
-		Title: "Who makes this API server work", Summary: totalsText(r), Skipped: v.Gaps, Nothing: v.nothing(), Covered: v.covered(),
+		Title: "Which clients cost this API server most", Summary: totalsText(r), Skipped: v.Gaps, Nothing: v.nothing(), Covered: v.covered(),
 		Charts: rateCharts(r), Sizes: r.Sizes, Low: lowText(r), Model: m,
 	}
 	p.Table.Head = []string{"client", "requests", "LISTs", "time", "WATCHes", "429", "CPU", "sent", "memory", "machines"}
@@ -73,12 +73,12 @@ func newPage(r *doctor.Report, read evidence.Counts, m *cost.Model, top int) *do
 		for i, one := range f.WhatIf {
 			held[i] = one.HeldBytes
 		}
-		table := newPageTable("Server CPU of what it asks for", f.WhatIf, held)
+		table := newPageTable("Server CPU of its requests", f.WhatIf, held)
 		p.Findings = append(p.Findings, pageFinding{f, findingText(f), table})
 	}
 	if r.Restart != nil {
 		p.Restart = &pageTable{}
-		if table := newPageTable("Server CPU of a restart of everything", r.Restart.Predictions, r.Restart.PeakBytes); table != nil {
+		if table := newPageTable("Server CPU of a restart of all clients", r.Restart.Predictions, r.Restart.PeakBytes); table != nil {
 			p.Restart = table
 		}
 		p.Restart.Text = restartText(r.Restart)
@@ -112,7 +112,7 @@ func newPageTable(title string, all []doctor.Prediction, memory []float64) *page
 // that the server read for LISTs, and the column ENDED the number of WATCHes that ended.
 func newLivePage(r *doctor.Live, top int) *doctorPage {
 	p := &doctorPage{
-		Title: "What makes this API server work", Summary: liveText(r), Nothing: "Nothing stands out.",
+		Title: "What costs this API server most", Summary: liveText(r), Nothing: "Nothing stands out.",
 		Note: "Metrics do not name clients. The audit log does: weir doctor AUDIT-LOG.",
 	}
 	p.Table.Head = []string{"resource", "objects", "lists", "read", "returned", "time", "watches", "ended", "events"}
@@ -168,7 +168,7 @@ func rateCharts(r *doctor.Report) []markup {
 		busiest = append(busiest, chart.NewLine(command.Printable(program), r.Rate.Seconds, b.UnderWay))
 	}
 	if len(busiest) > 0 {
-		const title = "LISTs under way, of those whose LISTs took longest"
+		const title = "LISTs in progress, of the clients whose LISTs took longest"
 		charts = append(charts, markup(chart.Lines(title, humanize.Number, busiest)))
 	}
 	return charts

@@ -61,11 +61,11 @@ func liveText(r *doctor.Live) string {
 
 // restartText returns the text above the table of a restart.
 func restartText(r *doctor.Restart) string {
-	memory := "MEMORY is what is added to the server's"
+	memory := "MEMORY is added to the server's"
 	if r.Whole {
 		memory = "MEMORY is the server's peak"
 	}
-	text := fmt.Sprintf("If everything restarted at once, %s LISTs and WATCHes of %s clients would begin together.",
+	text := fmt.Sprintf("If all clients restarted at the same time, %s LISTs and WATCHes of %s clients would begin together.",
 		humanize.Rounded(r.Starts), humanize.Count(int64(r.Clients)))
 	if len(r.Unpriced) > 0 {
 		var names []string
@@ -75,11 +75,11 @@ func restartText(r *doctor.Restart) string {
 		if more := len(r.Unpriced) - len(names); more > 0 {
 			names = append(names, fmt.Sprintf("%d more resources", more))
 		}
-		which := "None of them can be predicted"
+		which := "Doctor cannot predict their cost"
 		if r.Priced > 0 {
-			which = fmt.Sprintf("%s of them are predicted, and the others are not", humanize.Rounded(r.Priced))
+			which = fmt.Sprintf("Doctor predicts the cost of %s of them, and not of the others", humanize.Rounded(r.Priced))
 		}
-		text += fmt.Sprintf(" %s: it is not known how many objects there are. They are for %s.", which, strings.Join(names, ", "))
+		text += fmt.Sprintf(" %s: the number of objects is unknown. They are for %s.", which, strings.Join(names, ", "))
 	}
 	if len(r.Predictions) == 0 {
 		return text
@@ -97,8 +97,8 @@ const maxSizes = 6
 // sizesText returns a sentence about the sizes that the predictions use.
 func sizesText(sizes []doctor.Size) string {
 	if len(sizes) == 0 {
-		return "What LISTs cost is not predicted: the number of objects is not known. " +
-			"--objects pods=50000 states it, or a server, such as --context production."
+		return "Doctor does not predict the cost of LISTs, because the number of objects is unknown. " +
+			"State it with --objects pods=50000, or select a server, such as --context production."
 	}
 	var parts []string
 	for _, s := range sizes[:min(len(sizes), maxSizes)] {
@@ -108,7 +108,7 @@ func sizesText(sizes []doctor.Size) string {
 	if n := len(sizes) - maxSizes; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d more resources", n))
 	}
-	return "CPU, SENT and MEMORY are predicted, for " + strings.Join(parts, ", ") + "."
+	return "CPU, SENT and MEMORY are predictions, for " + strings.Join(parts, ", ") + "."
 }
 
 // lowText returns a sentence about the precision of predictions of little CPU. It returns "" if the
@@ -126,6 +126,6 @@ func lowText(r *doctor.Report) string {
 	if !found {
 		return ""
 	}
-	return fmt.Sprintf("Where CPU is less than %g s, a server may take twice as much: "+
-		"what it does by itself is not little beside that.", cost.LeastCPU)
+	return fmt.Sprintf("Where CPU is below %g s, a server may use twice as much: "+
+		"its own background work is not negligible then.", cost.LeastCPU)
 }

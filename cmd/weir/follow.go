@@ -253,7 +253,7 @@ func (s syncSummary) report() syncReport {
 
 // String returns one line about the contents and the cost of the sync.
 func (s syncSummary) String() string {
-	return fmt.Sprintf("%s %s in sync after %s: %s on the wire, %s held (%s), %s", humanize.Count(int64(s.Objects)), s.resource,
+	return fmt.Sprintf("%s %s in sync after %s: %s on the wire, %s in memory (%s), %s", humanize.Count(int64(s.Objects)), s.resource,
 		humanize.Seconds(s.elapsed.Seconds()), humanize.Bytes(s.WireBytes), humanize.Bytes(s.Memory.Total()), purposes(s.Memory),
 		plural(s.Requests, "request"))
 }

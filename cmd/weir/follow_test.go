@@ -104,10 +104,10 @@ func TestSyncSummary(t *testing.T) {
 		Objects: 50_000, Requests: 1, WireBytes: 18_000_000,
 		Memory: weir.Memory{Packed: 31_000_000, Keys: 4_400_000, Dictionary: 20_480},
 	}, 1618 * time.Millisecond}
-	const want = "50,000 pods in sync after 1.62 s: 18.0 MB on the wire, 35.4 MB held (packed 31.0 MB, keys 4.40 MB, " +
+	const want = "50,000 pods in sync after 1.62 s: 18.0 MB on the wire, 35.4 MB in memory (packed 31.0 MB, keys 4.40 MB, " +
 		"dictionary 20.5 KB), 1 request"
 	check.Equal(t, s.String(), want)
-	check.Equal(t, (syncSummary{resource: "nodes"}).String(), "0 nodes in sync after 0 ns: 0 B on the wire, 0 B held (nothing), 0 requests")
+	check.Equal(t, (syncSummary{resource: "nodes"}).String(), "0 nodes in sync after 0 ns: 0 B on the wire, 0 B in memory (nothing), 0 requests")
 }
 
 func TestProgressLines(t *testing.T) {

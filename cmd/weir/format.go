@@ -43,7 +43,7 @@ func parseFormat(value string) (*format, error) {
 		}
 	case outputJSONPath, outputCustomColumns:
 		if expression == "" {
-			return nil, command.Usagef("-o %s: say what, such as -o %s", value, formatExamples[output])
+			return nil, command.Usagef("-o %s needs a value, such as -o %s", value, formatExamples[output])
 		}
 		f := &format{output: output}
 		if err := f.parse(expression); err != nil {

@@ -181,7 +181,7 @@ func (f *doctorFlags) reader() (*metricsReader, error) {
 // checkLive returns a usage error if a flag has no effect when doctor examines a running server.
 func (f *doctorFlags) checkLive() error {
 	if len(f.objects)+len(f.bytes) > 0 {
-		return command.Usagef("--objects and --object-bytes are for audit logs: a running server has these numbers")
+		return command.Usagef("--objects and --object-bytes apply to audit logs; a running server reports these numbers")
 	}
 	if f.period < minLive {
 		return command.Usagef("--for %v: want %v or more", f.period, minLive)

@@ -24,8 +24,8 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "weir",
 		Short: "Follow Kubernetes resources without spikes",
-		Long: "Weir keeps a live, local copy of Kubernetes objects and tells you when they change, at level memory, CPU and\n" +
-			"request rate. This command shows it at work.",
+		Long: "Weir keeps a local copy of Kubernetes objects current and reports their changes, while memory, CPU and request rate\n" +
+			"stay level. This command demonstrates it.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil

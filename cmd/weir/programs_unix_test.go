@@ -57,7 +57,7 @@ func TestProxyFromCheckout(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	named := make(chan string, 1)
-	stdout, stderr := &bytes.Buffer{}, &lineWatcher{wanted: regexp.MustCompile(`in front of an embedded API server with 10,000 pods; try: kubectl --kubeconfig (\S+) get pods`)}
+	stdout, stderr := &bytes.Buffer{}, &lineWatcher{wanted: regexp.MustCompile(`the upstream is an embedded API server with 10,000 pods; try: kubectl --kubeconfig (\S+) get pods`)}
 	stderr.found = func() {
 		select {
 		case named <- string(stderr.wanted.FindSubmatch(stderr.all.Bytes())[1]):

@@ -22,9 +22,10 @@ func newProxy() *cobra.Command {
 	return &cobra.Command{
 		Use:   "proxy",
 		Short: "Run a caching proxy in front of kube-apiserver",
-		Long: "Proxy answers LIST, WATCH and GET of everybody out of one LIST and one WATCH upstream, with each caller's own permissions,\n" +
-			"and forwards everything else. It runs " + command.Proxy.Name() + ", which is installed beside this command, or built in a checkout; see\n" +
-			"weir proxy --help. Where no cluster is configured it is put in front of an embedded API server.",
+		Long: "Proxy sends one LIST and one WATCH per resource to kube-apiserver, and answers the LISTs, WATCHes and GETs of all clients\n" +
+			"from its copy, with each caller's own permissions. It forwards all other requests. If no cluster is configured, its\n" +
+			"upstream is an embedded API server. It runs the program " + command.Proxy.Name() + ", which is installed next to this command, or\n" +
+			"which it builds in a checkout. See weir proxy --help.",
 		DisableFlagParsing: true, // weir-proxy parses them
 		RunE:               func(cmd *cobra.Command, args []string) error { return runProxy(cmd, args) },
 	}
@@ -101,7 +102,7 @@ func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func()
 		stop()
 		return nil, nil, err
 	}
-	says := fmt.Sprintf("no cluster is configured: in front of an embedded API server with %s pods", humanize.Count(demoPods))
+	says := fmt.Sprintf("no cluster is configured; the upstream is an embedded API server with %s pods", humanize.Count(demoPods))
 	more = []string{"--kubeconfig=" + upstream, "--authentication-skip-lookup"} // it publishes no CAs
 	if !hasFlag(args, "--resources") {
 		more = append(more, "--resources=pods")

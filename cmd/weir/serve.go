@@ -19,9 +19,9 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run an embedded API server with simulated pods",
-		Long: "Serve runs a small Kubernetes API server until it is interrupted: real HTTP on loopback, discovery, LIST, WATCH, GET,\n" +
-			"create, update, patch and delete, seeded with simulated pods, some of which change all the time. It requires no\n" +
-			"credentials, and forgets everything when it ends. It prints its address on stdout.",
+		Long: "Serve runs a small Kubernetes API server until it is interrupted. The server answers discovery, LIST, WATCH, GET,\n" +
+			"create, update, patch and delete over HTTP on loopback. It starts with simulated pods, some of which change\n" +
+			"continuously. It requires no credentials, and stores nothing on disk. It prints its address on stdout.",
 		Example: "  weir serve --pods 5000 --churn 50\n" +
 			"  weir serve --population unlike\n" +
 			"  weir serve --resource widgets.v1.example.com=Widget",
@@ -44,13 +44,13 @@ func newServe() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.IntVar(&o.Pods, "pods", 10_000, "How many simulated pods")
-	fs.StringVar(&o.Population, "population", podsim.Alike, "Which objects the server has: "+podsim.PopulationChoices())
-	fs.Float64Var((*float64)(&o.Churn), "churn", demoChurn, "How many of them change in a second")
-	fs.Uint64Var(&o.Seed, "seed", 1, "Makes the pods and their changes reproducible")
-	fs.StringVar(&o.Listen, "listen", "127.0.0.1:0", "Address to listen on; port 0 is a free one")
+	fs.IntVar(&o.Pods, "pods", 10_000, "Number of simulated pods")
+	fs.StringVar(&o.Population, "population", podsim.Alike, "Objects of the server: "+podsim.PopulationChoices())
+	fs.Float64Var((*float64)(&o.Churn), "churn", demoChurn, "Number of changes per second")
+	fs.Uint64Var(&o.Seed, "seed", 1, "Seed from which the pods and their changes are drawn")
+	fs.StringVar(&o.Listen, "listen", "127.0.0.1:0", "Address to listen on; port 0 selects a free port")
 	fs.StringArrayVar(&resources, "resource", nil,
-		"A custom resource to serve as well, plural.version.group=Kind; a \"/cluster\" behind it for one without namespaces")
+		"An additional custom resource: plural.version.group=Kind, or plural.version.group=Kind/cluster for a cluster-scoped one")
 	return cmd
 }
 
@@ -65,7 +65,7 @@ func serve(cmd *cobra.Command, spec process.ServerSpec) error {
 	}
 	defer server.Close()
 	fmt.Fprintln(cmd.OutOrStdout(), server.URL)
-	fmt.Fprintf(cmd.ErrOrStderr(), "serving %s pods, %v changes a second; try: kubectl -s %s get pods -A, or %s watch pods -A -s %s\n",
+	fmt.Fprintf(cmd.ErrOrStderr(), "serving %s pods, %v changes per second; try: kubectl -s %s get pods -A, or %s watch pods -A -s %s\n",
 		humanize.Count(int64(spec.Pods)), spec.Churn, server.URL, cmd.Root().CommandPath(), server.URL)
 	if err := server.Wait(); ctx.Err() == nil {
 		return err // the server ended without an interrupt

@@ -112,8 +112,8 @@ func TestFormatThatIsNone(t *testing.T) {
 	for output, want := range map[string]string{
 		"xml":                        "the output can be json, yaml,",
 		"json=x":                     "the output can be json, yaml,",
-		"jsonpath":                   "say what, such as -o jsonpath={.metadata.name}",
-		"custom-columns=":            "say what, such as -o custom-columns=NAME:",
+		"jsonpath":                   "needs a value, such as -o jsonpath={.metadata.name}",
+		"custom-columns=":            "needs a value, such as -o custom-columns=NAME:",
 		"jsonpath={.a":               "unclosed action",
 		"custom-columns=NAME":        `"NAME": want HEADER:PATH`,
 		"custom-columns=A:.a,":       `"": want HEADER:PATH`,

@@ -22,7 +22,7 @@ type verdict struct {
 func newVerdict(r *doctor.Report, read evidence.Counts) verdict {
 	v := verdict{Gaps: skipped(read)}
 	if r.OthersClients > 0 {
-		v.Gaps = append(v.Gaps, fmt.Sprintf("Not counted separately, and not judged: the clients of %s requests.", humanize.Count(r.Others.Requests)))
+		v.Gaps = append(v.Gaps, fmt.Sprintf("Doctor counted the clients of %s requests together, and did not judge them.", humanize.Count(r.Others.Requests)))
 	}
 	v.Complete = len(v.Gaps) == 0
 	if r.Totals.Lists == 0 {
@@ -43,15 +43,15 @@ const reportTime = "2006-01-02 15:04:05"
 // the sentence says that a client in these parts may still be a problem.
 func (v *verdict) nothing() string {
 	if !v.Complete {
-		return "Nothing stands out in what was read: " + v.Covers + ". That is not all, as said above, and the rest can hide a client that does."
+		return "No finding in the part that doctor read: " + v.Covers + ". Other parts are missing, as stated above, and may contain a client that costs more than it needs to."
 	}
-	return "Nothing stands out: no client costs much more than what it needs. " + v.covered()
+	return "No finding: no client costs much more than it needs to. " + v.covered()
 }
 
 // covered returns the sentence that follows the findings.
 func (v *verdict) covered() string {
 	if !v.Complete {
-		return "That covers " + v.Covers + ". It is not all, as said above, and the rest can hide other clients."
+		return "That covers " + v.Covers + ". Other parts are missing, as stated above, and may contain other clients."
 	}
 	return "That covers " + v.Covers + "."
 }

@@ -41,11 +41,11 @@ func newWatch() *cobra.Command {
 	f := &watchFlags{ClusterFlags: command.NewClusterFlags()}
 	cmd := &cobra.Command{
 		Use:   "watch RESOURCE[,RESOURCE...]",
-		Short: "Hold a copy of a resource and print what changes",
-		Long: "Watch lists a resource, says what it then holds and what that took, and prints each change from then on. Several\n" +
-			"resources, such as pods,deployments, are each listed and watched once, and share a table.\n\n" +
-			"It takes kubectl's flags and its kubeconfig. Where no cluster is configured it starts an embedded API server with\n" +
-			"10,000 simulated pods and watches those.",
+		Short: "Print the changes of a resource",
+		Long: "Watch lists a resource, prints the number of objects, their memory and the time, and then prints each change. It lists\n" +
+			"and watches each of several resources, such as pods,deployments, once, and prints their changes in one table.\n\n" +
+			"Watch uses kubectl's flags and kubeconfig. If no cluster is configured, it starts an embedded API server with\n" +
+			"10,000 simulated pods and watches them.",
 		Example: "  weir watch pods -A\n" +
 			"  weir watch deployments.apps -n web -l tier=front\n" +
 			"  weir watch pods,deployments -A --diff\n" +
@@ -56,11 +56,11 @@ func newWatch() *cobra.Command {
 				return command.Usagef("which RESOURCE? For example: %s pods -A", cmd.CommandPath())
 			}
 			if len(args) > 1 || strings.Contains(args[0], "/") {
-				return command.Usagef("%s takes one RESOURCE, or several with commas between them; choose one object with --field-selector metadata.name=NAME",
+				return command.Usagef("%s accepts one RESOURCE, or several separated by commas; select one object with --field-selector metadata.name=NAME",
 					cmd.CommandPath())
 			}
 			if slices.Contains(strings.Split(args[0], ","), "") {
-				return command.Usagef("%q: a name is missing beside a comma", args[0])
+				return command.Usagef("%q: a name is missing before or after a comma", args[0])
 			}
 			return nil
 		},
@@ -71,13 +71,13 @@ func newWatch() *cobra.Command {
 	fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "All namespaces")
 	fs.StringVarP(&f.selector, "selector", "l", "", "Label selector, such as app=web,tier!=cache")
 	fs.StringVar(&f.fieldSelector, "field-selector", "", "Field selector, such as spec.nodeName=node-7")
-	fs.StringVarP(&f.output, "output", "o", "", "Output format: json for a line of JSON per change, yaml, name,\n"+
-		"jsonpath=TEMPLATE, custom-columns=HEADER:PATH,..., wide for more columns of pods, or a table if empty")
-	fs.BoolVarP(&f.watch, "watch", "w", true, "Watch, as this command always does; kubectl needs to be told")
-	fs.BoolVar(&f.once, "once", false, "End after the first sync and print a summary of the objects")
-	fs.BoolVar(&f.diff, "diff", false, "Print what changed in each object below its row, path by path")
+	fs.StringVarP(&f.output, "output", "o", "", "Output format: json for a line of JSON per change, yaml, name, jsonpath=TEMPLATE,\n"+
+		"custom-columns=HEADER:PATH,..., wide for more columns of pods; empty: a table")
+	fs.BoolVarP(&f.watch, "watch", "w", true, "Accepted because kubectl has this flag; this command always watches")
+	fs.BoolVar(&f.once, "once", false, "End after the first sync, and print a summary of the objects")
+	fs.BoolVar(&f.diff, "diff", false, "Print the changed paths of each object below its row")
 	fs.IntVar(&f.embedded, "embedded", 0, "Watch an embedded API server with this number of simulated pods instead of a cluster")
-	fs.StringVar(&f.debugAddr, "debug-addr", "", "Show what the informer does on a page at this address, such as :8080 on this machine alone")
+	fs.StringVar(&f.debugAddr, "debug-addr", "", "Serve a page that shows the informer at this address; :8080 is on loopback only")
 	completion{f.ClusterFlags}.complete(cmd)
 	return cmd
 }
@@ -85,10 +85,10 @@ func newWatch() *cobra.Command {
 // check checks the flags without contacting a server, and returns the parsed value of -o.
 func (f *watchFlags) check() (*format, error) {
 	if f.allNamespaces && f.Overrides.Context.Namespace != "" {
-		return nil, command.Usagef("-n %s and -A exclude each other", f.Overrides.Context.Namespace)
+		return nil, command.Usagef("-n %s and -A cannot be used together", f.Overrides.Context.Namespace)
 	}
 	if reasons := validation.ValidateNamespaceName(f.Overrides.Context.Namespace, false); f.Overrides.Context.Namespace != "" && len(reasons) > 0 {
-		return nil, command.Usagef("-n %s: not a name of a namespace", f.Overrides.Context.Namespace)
+		return nil, command.Usagef("-n %s: not a valid namespace name", f.Overrides.Context.Namespace)
 	}
 	if _, err := labels.Parse(f.selector); err != nil {
 		return nil, command.Usagef("-l %s: %w", f.selector, err)
@@ -100,7 +100,7 @@ func (f *watchFlags) check() (*format, error) {
 		return nil, command.Usagef("--watch=false: this command always watches; --once ends it after the first sync")
 	}
 	if f.diff && (f.once || f.output != "" && f.output != outputWide) {
-		return nil, command.Usagef("--diff says what changed below each row of the table: it goes with neither --once nor -o")
+		return nil, command.Usagef("--diff prints changes below the rows of the table: it cannot be used with --once or -o")
 	}
 	if _, err := debugAddress(f.debugAddr); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (f *watchFlags) check() (*format, error) {
 		return nil, command.Usagef("--embedded cannot be negative")
 	}
 	if name := f.AboutCluster(); f.embedded > 0 && name != "" {
-		return nil, command.Usagef("--embedded and %s exclude each other: one is a server of its own, the other is about a cluster", name)
+		return nil, command.Usagef("--embedded and %s cannot be used together: --embedded starts a server, and %[1]s selects a cluster", name)
 	}
 	return parseFormat(f.output)
 }
@@ -206,7 +206,7 @@ func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
 			return nil, err
 		}
 		if name := f.AboutCluster(); !configured && name != "" {
-			return nil, command.Usagef("%s is about a cluster, and none is configured", name)
+			return nil, command.Usagef("%s needs a cluster, and none is configured", name)
 		}
 		if !configured {
 			pods = demoPods
@@ -246,7 +246,7 @@ func discover(ctx context.Context, cfg *rest.Config, names []string) ([]serverRe
 	for _, name := range names {
 		r, err := findResource(lists, name)
 		if errors.Is(err, errUnknownResource) && failed != nil {
-			err = fmt.Errorf("%w; it has not told all: %w", err, failed)
+			err = fmt.Errorf("%w; the server did not report all resources: %w", err, failed)
 		}
 		if err != nil {
 			return nil, err // do not join failed with err: Explain would then report only failed
@@ -286,6 +286,6 @@ func serveDebug(ctx context.Context, flag string, stderr io.Writer) (stop func()
 	if err != nil {
 		return nil, fmt.Errorf("--debug-addr %s: %w", flag, err)
 	}
-	fmt.Fprintf(stderr, "what the informer does is shown at %s\n", url)
+	fmt.Fprintf(stderr, "a page that shows the informer: %s\n", url)
 	return stop, nil
 }

@@ -91,7 +91,7 @@ func TestUnknownResource(t *testing.T) {
 		`"versions":[{"groupVersion":"broken.com/v1","version":"v1"}],"preferredVersion":{"groupVersion":"broken.com/v1","version":"v1"}},`, 1)
 	answers["/apis/broken.com/v1"] = ""
 	server := serveAnswers(t, answers)
-	const want = `error: the server has no such resource: "cogs"; it has not told all: broken.com/v1: `
+	const want = `error: the server has no such resource: "cogs"; the server did not report all resources: broken.com/v1: `
 	if code, _, stderr := execute(t, "watch", "cogs", "-s", server.URL); code != 1 || !strings.HasPrefix(stderr, want) {
 		t.Errorf("code %d, %q; want %q", code, stderr, want)
 	}

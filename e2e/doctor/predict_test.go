@@ -58,7 +58,7 @@ func TestPredicted(t *testing.T) {
 	s.fatal(json.Unmarshal(run(ctx, t, weir, "doctor", log, "--kubeconfig", kubeconfig, "-o", "json"), &r))
 	r.check(t, spent)
 	page := run(ctx, t, weir, "doctor", log, "--kubeconfig", kubeconfig, "-o", "html")
-	for _, want := range []string{"<svg ", "poller/v1.0", "If everything restarted at once", "1,500"} {
+	for _, want := range []string{"<svg ", "poller/v1.0", "If all clients restarted at the same time", "1,500"} {
 		if !regexp.MustCompile(regexp.QuoteMeta(want)).Match(page) {
 			t.Errorf("the page has no %s", want)
 		}

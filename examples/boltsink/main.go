@@ -37,11 +37,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("boltsink", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: boltsink --db FILE [RESOURCE], such as pods or deployments.v1.apps; without one it prints what FILE has")
+		fmt.Fprintln(stderr, "usage: boltsink --db FILE [RESOURCE], such as pods or deployments.v1.apps; without a RESOURCE it prints the contents of FILE")
 		flags.PrintDefaults()
 	}
-	path := flags.String("db", "", "the database; it is made if it is not there")
-	kubeconfig := flags.String("kubeconfig", "", "chooses the cluster (default: as kubectl does)")
+	path := flags.String("db", "", "the database; created if it does not exist")
+	kubeconfig := flags.String("kubeconfig", "", "selects the cluster (default: like kubectl)")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return nil

@@ -50,8 +50,8 @@ var (
 )
 
 var (
-	errOther   = errors.New("the database has something else")
-	errNotOurs = errors.New("the database was not made by boltsink")
+	errOther   = errors.New("the database contains another resource")
+	errNotOurs = errors.New("the database was not created by boltsink")
 )
 
 // bucketOf returns the name of the bucket with a generation's objects.

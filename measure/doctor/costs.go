@@ -166,13 +166,13 @@ const (
 	RemedyNode     = "fieldSelector=spec.nodeName"
 	RemedyInformer = "an informer"
 	RemedyIndex    = "an informer with an index"
-	RemedyHeld     = "the informer that it has"
+	RemedyHeld     = "its existing informer"
 	RemedyShards   = "a shard for each replica"
 	RemedyResume   = "WATCHes that are resumed"
 	RemedyLasting  = "WATCHes of 5 to 10 minutes"
 	RemedyProxy    = "through weir-proxy"
 
-	RemedyEachMinute = "one write a minute of each object"
+	RemedyEachMinute = "one write per minute of each object"
 	RemedyOneWriter  = "one writer"
 	RemedyWatchOne   = "a WATCH of each of the objects"
 )

@@ -17,8 +17,8 @@ const (
 
 var getsKind = &kind{
 	name: FindingGets,
-	does: "GETs the same objects again and again",
-	from: "1 GET a minute of each object that cost 5 s of CPU an hour, by the measured model: 4 a second; on each machine where there are 20",
+	does: "GETs the same objects repeatedly",
+	from: "1 GET per minute of each object, which cost 5 s of CPU per hour by the measured model: 4 per second; from 20 machines on, per machine",
 	find: findGets, apart: true,
 	change: func(a api, _ *usage) string {
 		of := ""
@@ -28,7 +28,7 @@ var getsKind = &kind{
 		case !a.cluster:
 			of = fmt.Sprintf(".%s(namespace)", a.method)
 		}
-		return a.informer() + ".Lister()" + of + ".Get(name) // in the place of a GET"
+		return a.informer() + ".Lister()" + of + ".Get(name) // instead of a GET"
 	},
 	kubectl: watchOnce,
 	asks: func(w *whatIfCase) []batch {
@@ -49,9 +49,9 @@ func findGets(u subject) (Finding, bool) {
 	}
 	return Finding{
 		Count: u.gets.count, Seconds: u.gets.latency.Seconds(),
-		Text: fmt.Sprintf("GETs %s up to %s times a second%s: %s GETs of about %s objects", u.resource,
+		Text: fmt.Sprintf("GETs %s up to %s times per second%s: %s GETs of about %s objects", u.resource,
 			humanize.Number(rate/3600), where, humanize.Count(u.gets.count), humanize.Count(int64(u.gets.objects.count()))),
-		Remedy: "hold an informer and read its cache; of one object it is a WATCH with fieldSelector=metadata.name=NAME",
+		Remedy: "run an informer and read its cache; for one object, WATCH with fieldSelector=metadata.name=NAME",
 	}, true
 }
 
@@ -69,8 +69,8 @@ const FindingWrites = "writes"
 
 var writesKind = &kind{
 	name: FindingWrites,
-	does: "writes the same objects again and again, which every WATCH of the resource is sent",
-	from: "10 writes a minute of each object that cost 5 s of CPU an hour, or 1 a minute that cost 6 minutes, by the measured model; of each machine where there are 20",
+	does: "writes the same objects repeatedly, which every WATCH of the resource receives",
+	from: "10 writes per minute of each object, which cost 5 s of CPU per hour by the measured model, or 1 per minute, which cost 6 minutes; from 20 machines on, per machine",
 	find: findWrites, apart: true,
 	asks:     func(w *whatIfCase) []batch { return w.d.writeBatch(w.u.resource, float64(w.u.writes.count)) },
 	remedies: []remedy{eachMinute},
@@ -87,16 +87,16 @@ func findWrites(u subject) (Finding, bool) {
 	}
 	return Finding{
 		Count: u.writes.count, Seconds: u.writes.latency.Seconds(),
-		Text: fmt.Sprintf("writes %s again and again: %s writes of about %s objects, each of them up to %s times an hour%s",
+		Text: fmt.Sprintf("writes %s repeatedly: %s writes of about %s objects, each of them up to %s times an hour%s",
 			u.resource, humanize.Count(u.writes.count), humanize.Count(int64(u.writes.objects.count())), humanize.Number(object), u.d.sentTo(u.resource)),
-		Remedy: "compare before the write, and write only what has changed; keep times and counters that always change out of the object; " +
-			"for a lock use a Lease, which few clients WATCH",
+		Remedy: "compare before each write, and write only changes; do not store times and counters that always change in the object; " +
+			"for a lock, use a Lease, which few clients WATCH",
 	}, true
 }
 
 // sentTo returns a text that says to how many WATCHes the server sends each write.
 func (d *Doctor) sentTo(resource string) string {
-	return fmt.Sprintf(", sent to %s WATCHes each", humanize.Number(d.receivers(resource)))
+	return fmt.Sprintf(", each sent to %s WATCHes", humanize.Number(d.receivers(resource)))
 }
 
 // writeBatch returns a batch of n writes of a resource.
@@ -104,8 +104,8 @@ func (d *Doctor) writeBatch(resource string, n float64) []batch {
 	return []batch{{size: d.size(resource), work: d.writeWork(resource, n)}}
 }
 
-// eachMinute predicts the cost of one write a minute of each object. It returns false if the client
-// does not send more writes than that.
+// eachMinute predicts the cost of one write per minute of each object. It returns false if the
+// client does not send more writes than that.
 func eachMinute(w *whatIfCase) (Prediction, bool) {
 	n := float64(w.u.writes.objects.count()) * w.d.since(w.d.first) / 60
 	return w.predict(RemedyEachMinute, w.d.writeBatch(w.u.resource, n)), n < float64(w.u.writes.count)
@@ -116,7 +116,7 @@ const FindingEvents = "events"
 var eventsKind = &kind{
 	name: FindingEvents,
 	does: "records many Events",
-	from: "Events that cost 5 s of CPU an hour, by the measured model: 4 a second; on each machine where there are 20",
+	from: "Events that cost 5 s of CPU per hour by the measured model: 4 per second; from 20 machines on, per machine",
 	find: findEvents, apart: true,
 	asks: func(w *whatIfCase) []batch { return w.d.writeBatch(w.u.resource, float64(w.u.writes.count)) },
 }
@@ -134,8 +134,8 @@ func findEvents(u subject) (Finding, bool) {
 		Count: u.writes.count, Seconds: u.writes.latency.Seconds(),
 		Text: fmt.Sprintf("records up to %s Events a second%s: %s writes%s", humanize.Number(rate/3600), where,
 			humanize.Count(u.writes.count), u.d.sentTo(u.resource)),
-		Remedy: "record an Event where a state changes, not each time it is looked at; client-go's EventBroadcaster counts " +
-			"repetitions in one Event, and drops what is more than one in 5 minutes of an object: use one broadcaster for all",
+		Remedy: "record an Event when a state changes, and not on each check; client-go's EventBroadcaster counts " +
+			"repetitions in one Event, and drops more than one Event of an object in 5 minutes: use one broadcaster for all",
 	}, true
 }
 

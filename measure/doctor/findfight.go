@@ -25,8 +25,8 @@ const (
 
 var fightKind = &kind{
 	name:    FindingFight,
-	does:    "overwrites an object in turn with another client, or another machine of its own",
-	from:    "a quarter of the writes follow one of another writer; they cost as much as `writes`, by the measured model",
+	does:    "overwrites an object in turn with another client, or with the same client on another machine",
+	from:    "a quarter of the writes follow a write of another writer; they cost as much as for `writes`",
 	findAll: (*Doctor).fights,
 	explains: func(fight, other Finding) bool {
 		return other.Kind == FindingWrites && fight.Resource == other.Resource && 2*fight.Count > other.Count &&
@@ -123,7 +123,7 @@ func (d *Doctor) fight(o *fight, clients map[int64]*client) (Finding, bool) {
 	f.Text = fmt.Sprintf("overwrites %s in turn with %s: %s writes, up to %s an hour, of which %.0f%% follow one of another writer%s%s",
 		what, strings.Join(names, ", "), humanize.Count(o.writes), humanize.Count(int64(d.perHour(o.busiest))),
 		100*float64(o.turns)/float64(o.writes), d.sentTo(w.resource), conflicts)
-	f.Remedy = "have one of them own the object, or each its own fields, by server-side apply; until then stop one of them"
+	f.Remedy = "let one of them own the object, or let each own its fields with server-side apply; until then, stop one of them"
 	if d.options.Model != nil {
 		x := &whatIfCase{d: d, concurrency: 1}
 		f.WhatIf = []Prediction{

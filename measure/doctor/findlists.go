@@ -34,12 +34,12 @@ const (
 
 var pollingKind = &kind{
 	name:     FindingPolling,
-	does:     "LISTs all objects of a resource again and again",
-	from:     "20 LISTs over 10 minutes, or 100, most at one interval of 10 minutes or less; or 100 LISTs at 60 an hour and more",
+	does:     "LISTs all objects of a resource repeatedly",
+	from:     "20 LISTs over 10 minutes, or 100 LISTs, most of them at one interval of at most 10 minutes; or 100 LISTs at 60 per hour or more",
 	incident: "concurrent-lists",
 	find:     findPolling,
 	change: func(a api, _ *usage) string {
-		return fmt.Sprintf("%s.Lister().List(selector) // in the place of %s.List(ctx, options)", a.informer(), a.client())
+		return fmt.Sprintf("%s.Lister().List(selector) // instead of %s.List(ctx, options)", a.informer(), a.client())
 	},
 	kubectl:  watchOnce,
 	remedies: []remedy{cached, inPages, informedOrResumed, shardedByMachine, proxied},
@@ -68,10 +68,10 @@ func findPolling(u subject) (Finding, bool) {
 	f := Finding{
 		Count: p.count, Seconds: p.latency.Seconds(), whole: p.count,
 		Text:   fmt.Sprintf("LISTs all %s %s: %s LISTs%s", u.resource, rhythm, humanize.Count(p.count), p.sort()),
-		Remedy: "hold an informer and read its cache; where it must poll, ask with resourceVersion=0",
+		Remedy: "run an informer and read its cache; if it must poll, LIST with resourceVersion=0",
 	}
 	if 2*p.initial > p.count {
-		f.Remedy = "resume the WATCH from the last resourceVersion, with bookmarks; find what makes it start again: a crash loop"
+		f.Remedy = "resume the WATCH from the last resourceVersion, with bookmarks; find out why it restarts: a crash loop"
 	}
 	return f, true
 }
@@ -101,15 +101,15 @@ const (
 
 var partKind = &kind{
 	name:     FindingPart,
-	does:     "LISTs with a selector, or one namespace, where an informer would do",
-	from:     "100 LISTs over 10 minutes, or 1,000, 6 a minute",
+	does:     "LISTs with a selector, or in one namespace, although an informer would suffice",
+	from:     "100 LISTs over 10 minutes, or 1,000 LISTs, at 6 per minute",
 	incident: "resync-storm",
 	find:     findPart,
 	change: func(a api, u *usage) string {
 		if u != nil && u.lists.Selected == 0 {
-			return a.lister() + " // in the place of a LIST of the namespace"
+			return a.lister() + " // instead of a LIST of the namespace"
 		}
-		return a.informer() + `.Informer().GetIndexer().ByIndex("app", app) // in the place of a LIST with a selector`
+		return a.informer() + `.Informer().GetIndexer().ByIndex("app", app) // instead of a LIST with a selector`
 	},
 	remedies: []remedy{cached, informed, proxied},
 }
@@ -137,7 +137,7 @@ func findPart(u subject) (Finding, bool) {
 	return Finding{
 		Count: p.count, Seconds: p.latency.Seconds(),
 		Text:   fmt.Sprintf("LISTs %s %s %s: %s LISTs%s", u.resource, how, rhythm, humanize.Count(p.count), p.sort()),
-		Remedy: "hold an informer with an index and look the objects up in it",
+		Remedy: "run an informer with an index, and look up the objects in the index",
 	}, true
 }
 
@@ -174,7 +174,7 @@ func findNodes(u subject) (Finding, bool) {
 		Count: p.count, Seconds: p.latency.Seconds(), whole: p.count,
 		Text: fmt.Sprintf("LISTs all %s from about %s machines: %s LISTs%s", u.resource,
 			humanize.Count(p.machines()), humanize.Count(p.count), p.sort()),
-		Remedy: "ask with fieldSelector=spec.nodeName=NODE, or have one replica ask for all",
+		Remedy: "LIST with fieldSelector=spec.nodeName=NODE, or let one replica LIST for all",
 	}, true
 }
 
@@ -191,8 +191,8 @@ const (
 
 var failingKind = &kind{
 	name:     FindingFailing,
-	does:     "LISTs, waits long, fails, and tries again",
-	from:     "20 LISTs that fail with 5xx, after 5 s on average",
+	does:     "LISTs, waits long, fails, and retries",
+	from:     "20 LISTs that fail with 5xx after 5 s on average",
 	incident: "concurrent-lists",
 	find:     findFailing,
 
@@ -203,7 +203,7 @@ var failingKind = &kind{
 		return fmt.Sprintf("pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) "+
 			"{ return %s.List(ctx, o) }).EachListItem(ctx, metav1.ListOptions{Limit: 500}, each)", a.client())
 	},
-	kubectl:  func(a api) string { return a.kubectl() + " --chunk-size=500 # the default: answers in pages" },
+	kubectl:  func(a api) string { return a.kubectl() + " --chunk-size=500 # the default: responses in pages" },
 	remedies: []remedy{inPages, cached, newInformer, proxied},
 }
 
@@ -212,7 +212,7 @@ func findFailed(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	return Finding{
 		Count: int64(r.FailedLists), Seconds: r.ListSeconds,
 		Text:   fmt.Sprintf("%s LISTs of %s failed (5xx), of %s", humanize.Rounded(r.FailedLists), r.Name, humanize.Rounded(r.Lists)),
-		Remedy: "pages (limit=500) or resourceVersion=0, if they fail for taking longer than a minute",
+		Remedy: "pages (limit=500) or resourceVersion=0, if the LISTs fail because they need more than a minute",
 	}, r.FailedLists >= perMinute(failedPerMinute, seconds)
 }
 
@@ -224,8 +224,8 @@ func findFailing(u subject) (Finding, bool) {
 	}
 	return Finding{
 		Count: n, Seconds: took.Seconds(),
-		Text: fmt.Sprintf("LISTs %s in vain: %s of %s LISTs failed with 5xx, after %s on average", u.resource, humanize.Count(n),
+		Text: fmt.Sprintf("LISTs %s without success: %s of %s LISTs failed with 5xx, after %s on average", u.resource, humanize.Count(n),
 			humanize.Count(u.tally[verbList].requests), humanize.Seconds(took.Seconds()/float64(n))),
-		Remedy: "LIST in pages, with limit, or from the watch cache, with resourceVersion=0; find in the server's log why they fail",
+		Remedy: "LIST in pages, with a limit, or from the watch cache, with resourceVersion=0; the server's log shows why the LISTs fail",
 	}, true
 }

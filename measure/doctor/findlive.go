@@ -20,9 +20,9 @@ var slowKind = &kind{
 func findSlow(r *evidence.ResourceMetrics, _ float64) (Finding, bool) {
 	return Finding{
 		Count: int64(r.SlowWatches), Objects: int64(r.SlowWatches * r.Objects),
-		Text: fmt.Sprintf("%s WATCHes of %s were closed because their clients read too slowly; each of them most likely LISTs again",
+		Text: fmt.Sprintf("%s WATCHes of %s were closed because their clients read too slowly; each client probably LISTs again",
 			humanize.Rounded(r.SlowWatches), r.Name),
-		Remedy: "clients that read while their handlers work, and less at once",
+		Remedy: "clients that continue to read while their handlers run, and that read less",
 	}, r.SlowWatches >= 1
 }
 
@@ -35,7 +35,7 @@ const (
 
 var waitingKind = &kind{
 	name: FindingWaiting, incident: "thundering-restart",
-	metricsDo: "requests wait for seats of a priority level", metricsFrom: "10 that wait for 0.1 s on average",
+	metricsDo: "requests wait for seats of a priority level", metricsFrom: "10 requests that wait 0.1 s on average",
 	ofLevel: findWaiting,
 }
 
@@ -58,7 +58,7 @@ const (
 
 var fullKind = &kind{
 	name: FindingFull, incident: "node-agents",
-	metricsDo: "LISTs return all objects", metricsFrom: "10 LISTs that return half of all or more, 10,000 together",
+	metricsDo: "LISTs return all objects", metricsFrom: "10 LISTs that return at least half of all objects, and 10,000 objects together",
 	ofResource: findFull, change: pollingKind.change,
 }
 
@@ -67,7 +67,7 @@ func findFull(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	n, returned := r.Cache.Lists+r.Etcd.Lists, r.Returned()
 	return Finding{
 		Count: int64(n), Seconds: r.ListSeconds, Objects: int64(r.Read()),
-		Text: fmt.Sprintf("%s LISTs of %s returned %s objects, of %s that there are, in %s: a client LISTs all of them again and again",
+		Text: fmt.Sprintf("%s LISTs of %s returned %s objects in %[5]s, although only %[4]s exist: a client LISTs all of them repeatedly",
 			humanize.Rounded(n), r.Name, humanize.Rounded(returned), humanize.Rounded(r.Objects), humanize.Bytes(int64(r.ListBytes))),
 		Remedy: "an informer, which LISTs once and then WATCHes",
 	}, n >= perMinute(fullLists, seconds) && returned >= max(perMinute(fullObjects, seconds), r.Objects/2*n) && r.Objects > 0
@@ -82,7 +82,7 @@ const (
 
 var selectorsKind = &kind{
 	name: FindingSelectors, incident: "resync-storm",
-	metricsDo: "LISTs look at many more objects than they return", metricsFrom: "100,000 objects, 10 for each that is returned",
+	metricsDo: "LISTs examine many more objects than they return", metricsFrom: "100,000 examined objects, 10 per returned object",
 	ofResource: findSelectors, change: partKind.change,
 }
 
@@ -91,9 +91,9 @@ func findSelectors(r *evidence.ResourceMetrics, seconds float64) (Finding, bool)
 	l := r.Cache
 	return Finding{
 		Count: int64(l.Lists), Seconds: r.ListSeconds, Objects: int64(l.Read),
-		Text: fmt.Sprintf("LISTs of %s looked at %s objects to return %s: selectors, which the watch cache has no index for",
+		Text: fmt.Sprintf("LISTs of %s examined %s objects to return %s: they have selectors for which the watch cache has no index",
 			r.Name, humanize.Rounded(l.Read), humanize.Rounded(l.Returned)),
-		Remedy: "an informer with an index, in the client; or one by spec.nodeName, which kube-apiserver has an index for",
+		Remedy: "an informer with an index in the client; or a selector by spec.nodeName, for which kube-apiserver has an index",
 	}, l.Read >= perMinute(selectorReads, seconds) && l.Read >= selectorRatio*max(l.Returned, 1)
 }
 
@@ -105,7 +105,7 @@ const (
 
 var initialKind = &kind{
 	name: FindingInitial, incident: "initial-events",
-	metricsDo: "WATCHes begin with all objects, again and again", metricsFrom: "ten times all objects, 10,000 together",
+	metricsDo: "WATCHes repeatedly start with all objects", metricsFrom: "ten times all objects, and 10,000 objects together",
 	ofResource: findInitial, change: relistKind.change,
 }
 
@@ -116,7 +116,7 @@ func findInitial(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	}
 	return Finding{
 		Count: int64(r.InitialEvents / r.Objects), Objects: int64(r.InitialEvents),
-		Text: fmt.Sprintf("WATCHes of %s began with %s objects, of %s that there are: clients restart, or are closed before they are through",
+		Text: fmt.Sprintf("WATCHes of %s started with %s objects, although only %s exist: clients restart, or the server closes their WATCHes before the initial state is complete",
 			r.Name, humanize.Rounded(r.InitialEvents), humanize.Rounded(r.Objects)),
 		Remedy: "clients that resume from their last resourceVersion, with bookmarks",
 	}, r.InitialEvents >= max(perMinute(initialTimes, seconds)*r.Objects, perMinute(fullObjects, seconds))
@@ -149,7 +149,7 @@ func findEtcd(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	}
 	return Finding{
 		Count: int64(lists), Seconds: r.ListSeconds, Objects: int64(read),
-		Text: fmt.Sprintf("%s LISTs of %s read %s objects from etcd, which the watch cache could not or may not answer",
+		Text: fmt.Sprintf("%s LISTs of %s read %s objects from etcd, because the watch cache could not answer them",
 			humanize.Rounded(lists), r.Name, humanize.Rounded(read)),
 		Remedy: "resourceVersion=0, or an informer; servers before 1.31 answer no LIST without resourceVersion from their cache",
 	}, read >= perMinute(etcdObjects, seconds) && lists >= 1

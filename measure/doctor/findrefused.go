@@ -16,8 +16,8 @@ const FindingRefused = "refused"
 
 var refusedKind = &kind{
 	name:     FindingRefused,
-	does:     "had the seats while requests were refused with 429",
-	from:     "50 refusals; 30 % of the LISTs' time meanwhile, 10 s of it, and a seat for 5 % of the time",
+	does:     "occupied the seats while requests were refused with 429",
+	from:     "50 refusals; meanwhile 30 % and 10 s of the time of all LISTs, and a seat for 5 % of the time",
 	incident: "thundering-restart",
 	findAll:  (*Doctor).refusals,
 
@@ -59,7 +59,7 @@ func findRefused(l *evidence.LevelMetrics, _ float64) (Finding, bool) {
 		Count: int64(total),
 		Text: fmt.Sprintf("%s requests of priority level %s were refused (429): by flow schema %s", humanize.Rounded(total), l.Name,
 			strings.Join(schemas[:min(len(schemas), 3)], ", ")),
-		Remedy: "an audit log shows who had the seats (weir doctor AUDIT-LOG); a FlowSchema of its own keeps one client from the others",
+		Remedy: "an audit log shows which client occupied the seats (weir doctor AUDIT-LOG); a separate FlowSchema isolates one client from the others",
 	}, total >= 1
 }
 
@@ -72,13 +72,13 @@ func (d *Doctor) refusals() []Finding {
 	takers, all := d.seatTakers()
 	f := Finding{
 		Count: d.total.Refused,
-		Remedy: "make those LISTs fewer; until then give that client a FlowSchema and " +
-			"PriorityLevelConfiguration of its own",
+		Remedy: "reduce these LISTs; until then, give the client a separate FlowSchema and " +
+			"PriorityLevelConfiguration",
 	}
 	text := fmt.Sprintf("%s requests were refused with 429, %s", humanize.Count(d.total.Refused), d.mostRefused())
 	if len(takers) == 0 || takers[0].millis < max(seatShare*all, d.minSeatMillis()) {
-		f.Text = text + "; no client's LISTs stand out meanwhile"
-		f.Remedy = "look for the priority level whose queues were full: apiserver_flowcontrol_rejected_requests_total"
+		f.Text = text + "; no client's LISTs were conspicuous meanwhile"
+		f.Remedy = "find the priority level whose queues were full: apiserver_flowcontrol_rejected_requests_total"
 		return []Finding{f}
 	}
 	f.Client, f.Seconds = takers[0].client.name, takers[0].millis/1000
@@ -90,7 +90,7 @@ func (d *Doctor) refusals() []Finding {
 		}
 		had = append(had, fmt.Sprintf("%s %.0f%%", t.client.name, 100*t.millis/all))
 	}
-	f.Text = "had the seats while " + text + ". Of the LISTs' time meanwhile, " + strings.Join(had, ", ")
+	f.Text = "occupied the seats while " + text + ". Of the time of all LISTs meanwhile, " + strings.Join(had, ", ")
 	return []Finding{f}
 }
 

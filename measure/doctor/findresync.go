@@ -21,11 +21,11 @@ const (
 
 var resyncKind = &kind{
 	name:     FindingResync,
-	does:     "LISTs in bursts with a period",
-	from:     "3 bursts of 10 LISTs and more, 2 from each machine, 10 minutes or more apart, whose gaps agree within 10 %; or the gaps are 10 h ± 10 %, also of several informers; or 2 such bursts of 100 LISTs (\"seen twice, not proven\")",
+	does:     "LISTs in periodic bursts",
+	from:     "3 bursts of at least 10 LISTs, 2 from each machine, at least 10 minutes apart, whose gaps agree within 10 %; or gaps of 10 h ± 10 %, also of several informers; or 2 such bursts of 100 LISTs (\"seen twice, not proven\")",
 	incident: "resync-storm",
 	find:     findResync,
-	change:   func(a api, _ *usage) string { return a.lister() + " // in the handler, in the place of a LIST" },
+	change:   func(a api, _ *usage) string { return a.lister() + " // in the handler, instead of a LIST" },
 	remedies: []remedy{unresynced, cached, inPages, informed, proxied},
 }
 
@@ -71,9 +71,9 @@ func findResync(u subject) (Finding, bool) {
 			f.Remedy = "set the resync period to 0 (cache.Options.SyncPeriod of controller-runtime, " +
 				"controller.WithResyncPeriod of knative), and LIST from the informer's cache; "
 		}
-		f.Remedy += "that loses nothing: a resync reads nothing from the server, it calls the handlers with objects that they " +
-			"have received before; watches deliver what changes, and work that failed is in a queue to be tried again. " +
-			"What depends on more than objects needs a timer: RequeueAfter"
+		f.Remedy += "nothing is lost: a resync reads nothing from the server, and calls the handlers with objects that they " +
+			"have received before; watches deliver changes, and a queue retries failed work. " +
+			"Work that depends on more than objects needs a timer: RequeueAfter"
 		if !r.proven {
 			seen = "seen twice, not proven"
 		}

@@ -21,13 +21,13 @@ const (
 
 var relistKind = &kind{
 	name:     FindingRelist,
-	does:     "LISTs again after each WATCH, which is over soon",
+	does:     "LISTs again after each WATCH, and each WATCH is short",
 	from:     "20 LISTs and 20 WATCHes of less than a minute, 8 LISTs in an hour",
 	incident: "relist",
 	find:     findRelist,
 	change: func(a api, _ *usage) string {
 		return a.client() + `.Watch(ctx, metav1.ListOptions{ResourceVersion: last, AllowWatchBookmarks: true}) ` +
-			`// last: of the last event or bookmark`
+			`// last: the resourceVersion of the last event or bookmark`
 	},
 	kubectl:  watchOnce,
 	remedies: []remedy{resumed, cached, proxied},
@@ -48,9 +48,9 @@ func findRelist(u subject) (Finding, bool) {
 	}
 	f := Finding{
 		Count: lists, whole: u.whole.total(),
-		Text: fmt.Sprintf("LISTs %s again after each WATCH: %s LISTs, and %s of %s WATCHes were over within a minute%s",
+		Text: fmt.Sprintf("LISTs %s again after each WATCH: %s LISTs, and %s of %s WATCHes ended within a minute%s",
 			u.resource, humanize.Count(lists), humanize.Count(w.Short), humanize.Count(w.Ended), w.expired()),
-		Remedy: "resume the WATCH from the last resourceVersion, with bookmarks; find what ends it: " +
+		Remedy: "resume the WATCH from the last resourceVersion, with bookmarks; find out what ends it: " +
 			"a proxy's idle timeout, a client's deadline, a crash loop",
 	}
 	for _, p := range []*pattern{u.whole, u.part} {
@@ -80,7 +80,7 @@ var watchesKind = &kind{
 	incident: "initial-events",
 	find:     findWatches,
 
-	metricsDo: "WATCHes end early", metricsFrom: "30, which lived for less than a minute on average",
+	metricsDo: "WATCHes end early", metricsFrom: "30 that lasted less than a minute on average",
 	ofResource: findShort,
 
 	change: func(a api, _ *usage) string {
@@ -88,7 +88,7 @@ var watchesKind = &kind{
 			`TimeoutSeconds: ptr.To(int64(300 + rand.IntN(300)))})`
 	},
 	kubectl: func(a api) string {
-		return a.kubectl() + " --watch --request-timeout=0 # the default: it lasts until it is stopped"
+		return a.kubectl() + " --watch --request-timeout=0 # the default: no timeout"
 	},
 	remedies: []remedy{lasted},
 	asks: func(w *whatIfCase) []batch {
@@ -105,9 +105,9 @@ func findShort(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	life := r.OpenWatches * seconds / r.EndedWatches
 	return Finding{
 		Count: int64(r.EndedWatches),
-		Text: fmt.Sprintf("%s WATCHes of %s ended, of %s that are open: they live for %.1f s on average",
+		Text: fmt.Sprintf("%s WATCHes of %s ended, and %s are open: they last %.1f s on average",
 			humanize.Rounded(r.EndedWatches), r.Name, humanize.Rounded(r.OpenWatches), life),
-		Remedy: "WATCHes with a timeout of minutes, which are resumed from their last resourceVersion; look for a proxy that cuts idle connections",
+		Remedy: "WATCHes with a timeout of minutes, resumed from their last resourceVersion; look for a proxy that closes idle connections",
 	}, life < shortLife
 }
 
@@ -119,9 +119,9 @@ func findWatches(u subject) (Finding, bool) {
 	}
 	return Finding{
 		Count: w.Short,
-		Text: fmt.Sprintf("ends its WATCHes of %s early: %s of %s were over within a minute, after %s on average%s",
+		Text: fmt.Sprintf("ends its WATCHes of %s early: %s of %s ended within a minute, after %s on average%s",
 			u.resource, humanize.Count(w.Short), humanize.Count(w.Ended), humanize.Seconds(w.Seconds/float64(w.Ended)), w.expired()),
-		Remedy: "let WATCHes last 5 to 10 minutes: raise the client's timeoutSeconds, " +
-			"or the idle timeout of the load balancer before the API server",
+		Remedy: "let WATCHes last 5 to 10 minutes: increase the client's timeoutSeconds, " +
+			"or the idle timeout of the load balancer in front of the API server",
 	}, true
 }

@@ -19,9 +19,9 @@ func main() { os.Exit(command.Run(newRoot().ExecuteContext)) }
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "weir-serve",
-		Short: "Hold the embedded API server of weir",
-		Long: "Weir-serve is what weir runs its embedded API server in, and is of no use without it:\n" +
-			"`weir serve` serves people. It is installed beside weir, or in the path.",
+		Short: "Run the embedded API server of weir",
+		Long: "Weir starts weir-serve to run its embedded API server. To start a server yourself, use `weir serve`.\n" +
+			"Install weir-serve next to weir, or in the path.",
 		Args:              command.NoArgs[*cobra.Command],
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Version:           command.ReadVersion().Version,
@@ -40,11 +40,11 @@ func newRoot() *cobra.Command {
 func newChild() *cobra.Command {
 	return &cobra.Command{
 		Use:    process.Verb + " ROLE",
-		Short:  "Not for people: a child process of weir",
+		Short:  "A child process that weir starts; not for direct use",
 		Hidden: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] != process.ServerRole {
-				return command.Usagef("%s takes the ROLE %s", cmd.CommandPath(), process.ServerRole)
+				return command.Usagef("%s needs the ROLE %s", cmd.CommandPath(), process.ServerRole)
 			}
 			return nil
 		},

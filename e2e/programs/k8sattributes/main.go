@@ -24,7 +24,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-var podsFlag = flag.Int("pods", 0, "how many pods there are")
+var podsFlag = flag.Int("pods", 0, "number of pods")
 
 func main() {
 	flag.Parse()

@@ -23,7 +23,7 @@ var (
 	// stopped.
 	ErrStopped = errors.New("informer is stopped")
 	// ErrRunning is returned by Run while another Run of the engine has not returned.
-	ErrRunning = errors.New("informer is running already")
+	ErrRunning = errors.New("informer is already running")
 	// ErrNotSynced is wrapped by the error of WaitForSync if the wait ends before the engine has
 	// synced.
 	ErrNotSynced = errors.New("not synced")

@@ -85,7 +85,7 @@ func (a openList) String() string {
 }
 
 func (a askNewest) String() string {
-	return "LIST" + parameters(a.options(metav1.ListOptions{})) + " limit=1, only its resourceVersion"
+	return "LIST" + parameters(a.options(metav1.ListOptions{})) + " limit=1, for its resourceVersion only"
 }
 
 func (a openWatch) String() string {
@@ -96,7 +96,7 @@ func (a openWatch) String() string {
 	}
 	fmt.Fprintf(&b, " allowWatchBookmarks timeout=%v", a.timeout)
 	if a.deadline > 0 {
-		fmt.Fprintf(&b, ", silent for no more than %v", a.deadline)
+		fmt.Fprintf(&b, ", at most silent for %v", a.deadline)
 	}
 	if a.probe > 0 && a.probe != bookmarkPeriod {
 		fmt.Fprintf(&b, ", probe after %v", a.probe)
@@ -114,19 +114,19 @@ func parameters(o metav1.ListOptions) string {
 
 func (a wait) String() string       { return "wait " + a.d.String() }
 func (closeStream) String() string  { return "close the stream" }
-func (abortReplace) String() string { return "abort replace: keep what came and what was there" }
+func (abortReplace) String() string { return "abort replace: keep received and stored objects" }
 func (a endReplace) String() string {
-	return fmt.Sprintf("end replace at %q: remove what did not come", a.rv)
+	return fmt.Sprintf("end replace at %q: remove objects that were not received", a.rv)
 }
 func (a progress) String() string { return "progress to " + a.rv }
 
 func (a beginReplace) String() string {
 	text := "begin replace"
 	if a.rebase {
-		text += ", taking older versions too"
+		text += ", accepting older versions"
 	}
 	if a.restored {
-		text += ", and tell the server's other reflectors"
+		text += ", and notify the server's other reflectors"
 	}
 	return text
 }

@@ -225,7 +225,7 @@ func (d *driver) read() input {
 		return d.readWatch()
 	}
 	// not reached: every step keeps a stream open or returns a request or a wait
-	return d.failed(errors.New("nothing is under way"))
+	return d.failed(errors.New("no request is in progress"))
 }
 
 // close ends the current request and its stream, if there are any. If a probe had ended the stream,
@@ -294,7 +294,7 @@ func (d *driver) itemType(t wire.TypeMeta) {
 }
 
 // errUnwanted is returned by readMeta for an object that Config.Keep does not want.
-var errUnwanted = errors.New("the object is not wanted")
+var errUnwanted = errors.New("the object is excluded")
 
 // readMeta reads an object's metadata into d.meta, and returns the object in the sink's encoding.
 // If Config.Keep does not want the object, the error is errUnwanted, and the returned object is not

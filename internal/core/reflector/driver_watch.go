@@ -158,7 +158,7 @@ func (d *driver) readWatch() input {
 
 // errBrokeOff is the error of a watch that cannot resume: the last watch ended among coalesced
 // changes, so the store does not have the state of any resourceVersion.
-var errBrokeOff = &Error{Phase: Watching, Sentinel: ErrExpired, Err: errors.New("the watch before broke off among coalesced changes")}
+var errBrokeOff = &Error{Phase: Watching, Sentinel: ErrExpired, Err: errors.New("the previous watch ended within coalesced changes")}
 
 // settled returns rv, the version of an event or bookmark, if the store is current to rv. It
 // returns "" while the server coalesces changes up to a later version.

@@ -28,15 +28,15 @@ var (
 	ErrMethodNotAllowed = errors.New("the server does not allow the verb")
 	// ErrRejected is set when the server refuses the request because of its content (400, 406, 422 and
 	// other 4xx), most often because of a field selector.
-	ErrRejected = errors.New("the server refuses the request")
+	ErrRejected = errors.New("the server refused the request")
 	// ErrTooManyRequests is set when the server asks the client to try later (429).
-	ErrTooManyRequests = errors.New("the server asks to try later")
+	ErrTooManyRequests = errors.New("the server asks to retry later")
 	// ErrExpired is set when the server no longer has the changes since the requested resourceVersion,
 	// or no longer has the revision of a paged list (410).
 	ErrExpired = errors.New("the resource version is too old")
 	// ErrServerBehind is set when the server has not reached the requested resourceVersion (504 with
 	// the cause ResourceVersionTooLarge), or reports an older one than the store has.
-	ErrServerBehind = errors.New("the server is behind the resource version")
+	ErrServerBehind = errors.New("the server has not reached the resource version")
 	// ErrServer is set when the server, or a proxy in front of it, failed (any other 5xx).
 	ErrServer = errors.New("the server failed")
 	// ErrUnreachable is set when there was no response, or when a stream ended with an error.
@@ -51,10 +51,10 @@ var (
 	// bookmark.
 	ErrNoBookmark = errors.New("the server sent no bookmark after the initial events")
 	// ErrEnded is set when the server ends watches as soon as it has started them.
-	ErrEnded = errors.New("the server ends watches at once")
+	ErrEnded = errors.New("the server ends watches immediately")
 	// ErrSilent is set when an open watch sent nothing for longer than a server waits between two
 	// bookmarks, and probes of the server failed. Status.Heard says how old the state may be.
-	ErrSilent = errors.New("nothing is heard from the server")
+	ErrSilent = errors.New("the server sends nothing")
 	// ErrWentBack is set when the server's resourceVersion is older than one that it reported before.
 	// The server was restored from a backup, or it is a different server.
 	ErrWentBack = errors.New("the server went back in time")

@@ -10,7 +10,7 @@ import (
 )
 
 // errProbed is the cause with which a probe ends the context of its watch.
-var errProbed = errors.New("a probe broke the watch off")
+var errProbed = errors.New("a probe ended the watch")
 
 // probe requests a server's newest resourceVersion while a watch is open and silent. A silent watch
 // has several possible reasons: there are no changes, or the server is gone, hangs, or is at an

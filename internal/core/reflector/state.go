@@ -184,20 +184,20 @@ func (s *state) check() error {
 		return errors.New(text)
 	}
 	return errors.Join(
-		rule(s.matches(), "phase and request do not go together"),
+		rule(s.matches(), "the phase does not match the request"),
 		rule(s.initial == (s.phase == Listing && s.request == reqWatch), "initial is not a watch that lists"),
 		rule(s.page == "" || s.replacing, "a page without a replace"),
 		rule(s.pageRV == "" || s.page != "", "a page's resourceVersion without a page"),
 		rule(!s.replacing || s.initial && s.open || s.request == reqList && (s.phase == Listing || s.page != ""), "a replace without an end"),
-		rule(!s.insteadOfWatch || s.request != reqWatch || s.initial, "a list instead of a watch is a watch"),
-		rule(!s.brought || s.open, "a watch that was not open has brought something"),
-		rule(!s.moved || s.brought, "a watch that brought nothing has moved on"),
-		rule(s.rv == "" || s.synced, "current to a resourceVersion, and not synced"),
-		rule(!s.versioned || s.synced, "a list had a resourceVersion, and not synced"),
-		rule(!s.noMatch || !s.noConsistent, "a list that is neither consistent nor not older than the store"),
+		rule(!s.insteadOfWatch || s.request != reqWatch || s.initial, "a list in place of a watch is a watch"),
+		rule(!s.brought || s.open, "a watch that was not open has received something"),
+		rule(!s.moved || s.brought, "a watch that received nothing has advanced"),
+		rule(s.rv == "" || s.synced, "current up to a resourceVersion, but not synced"),
+		rule(!s.versioned || s.synced, "a list had a resourceVersion, but not synced"),
+		rule(!s.noMatch || !s.noConsistent, "a list that is not consistent and may be older than the store"),
 		rule(!s.restored || s.phase != Watching, "a watch before the list of a server that was restored"),
-		rule(s.reason == NoReason || s.lists(), "a reason for a list that does not come"),
-		rule(s.counts(), "a counter out of its range"),
+		rule(s.reason == NoReason || s.lists(), "a reason for a list that is not sent"),
+		rule(s.counts(), "a counter outside its range"),
 	)
 }
 

@@ -66,7 +66,7 @@ func (m *machine) fallsBehind(at string) {
 		m.wentBack(at)
 		return
 	}
-	m.report(ErrServerBehind, fmt.Errorf("its newest is %s, %s was told before", at, m.least()))
+	m.report(ErrServerBehind, fmt.Errorf("its newest is %s, and it reported %s before", at, m.least()))
 	if b.denied > 0 || b.rounds > 1 {
 		m.sleep(reqReaches, ErrServerBehind)
 		return

@@ -201,7 +201,7 @@ func (m *machine) awaitsWatch() bool {
 // pageRead handles a page, or a whole list, whose body ended normally.
 func (m *machine) pageRead() {
 	if m.in.rv == "" && (m.versioned || m.pageRV != "") { // all pages have the same version
-		m.malformedPage("the list has no resourceVersion, and what came before had")
+		m.malformedPage("the list has no resourceVersion, but earlier responses had one")
 		return
 	}
 	if m.page == "" {
@@ -224,7 +224,7 @@ func (m *machine) pageRead() {
 		m.complete(m.pageRV)
 		m.watch()
 	case m.in.cont == m.page:
-		m.malformedPage("the page's continue token is that of the page itself")
+		m.malformedPage("the page's continue token is the page's own token")
 	default:
 		m.page = m.in.cont
 		m.nextPage()

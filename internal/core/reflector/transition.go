@@ -67,8 +67,8 @@ func newTransition(in input, before, after *state, ask action) (t Transition, ok
 }
 
 var inputNames = [...]string{
-	inNone: "stopped", inBegin: "started", inWoke: "the wait is over", inVersion: "the server told its version",
-	inNewest: "the server told its newest resourceVersion", inOpened: "answered", inPage: "the list ended", inEvents: "events came",
+	inNone: "stopped", inBegin: "started", inWoke: "the wait is over", inVersion: "the server reported its version",
+	inNewest: "the server reported its newest resourceVersion", inOpened: "answered", inPage: "the list ended", inEvents: "events came",
 	inBookmark: "a bookmark came", inProbed: "the watch was silent", inOutdated: "another reflector found that the server went back",
 	inEnded: "the server ended the watch", inFailed: "failed",
 }

@@ -29,11 +29,11 @@ func (s *Store) checkRecordsLocked(records []Change) {
 	for i := range records {
 		r := &records[i]
 		if r.Old != nil {
-			must(!r.Old.live(), "a version that is out of the table has an owner", r.Old)
+			must(!r.Old.live(), "a version outside the table has an owner", r.Old)
 		}
 		if r.New != nil {
 			held, _ := s.table.get(r.New.key)
-			must(held == r.New, "a version was put and is not in the table", r.New)
+			must(held == r.New, "a version that was put is not in the table", r.New)
 			s.checkOwnersLocked(held)
 		}
 	}
@@ -49,10 +49,10 @@ func (s *Store) checkTableLocked() {
 		n, raw, packed, keys = n+1, raw+int64(o.size), packed+int64(len(o.packed)), keys+int64(len(key))
 		return true
 	})
-	must(n == s.table.count && raw == s.raw && packed == s.packed && keys == s.keys, "the sums are not those of the table",
+	must(n == s.table.count && raw == s.raw && packed == s.packed && keys == s.keys, "the sums differ from the table",
 		s, int64(n), raw, packed, keys)
 	for w := range s.writers {
-		must(w.serverGen <= s.serverGen, "a writer of a server generation that has not begun", s, int64(w.serverGen))
+		must(w.serverGen <= s.serverGen, "a writer of a future server generation", s, int64(w.serverGen))
 		for _, rv := range w.aboveProgress {
 			must(rv > w.progress.rv || w.progress.serverGen != w.serverGen, "a version is not above its writer's progress", s, int64(rv), int64(w.progress.rv))
 		}
@@ -69,8 +69,8 @@ func (s *Store) checkOwnersLocked(o *Object) {
 	must(owners != 0, "a version in the table has no owner", o)
 	must(o.puts&^owners == 0, "a version was put by a writer whose owner does not have it", o)
 	must(o.marks&^owners == 0, "a version is marked by a writer whose owner does not have it", o)
-	must(o.serverGen <= s.serverGen, "a version of a server generation that has not begun", o, int64(s.serverGen))
-	must(o.revision > 0 && o.revision <= s.revision, "a version of a revision that has not come", o, int64(s.revision))
+	must(o.serverGen <= s.serverGen, "a version of a future server generation", o, int64(s.serverGen))
+	must(o.revision > 0 && o.revision <= s.revision, "a version of a future revision", o, int64(s.revision))
 }
 
 // state returns the version's state for the message of a failed check.
@@ -84,8 +84,8 @@ func (b *backlog) check() {
 	must(b.n >= 0 && b.awaited >= 0 && b.awaited <= b.n, "a backlog's counts", b)
 	must((b.n == 0) == (b.first == nil) && (b.n == 0) == (b.last == nil), "a backlog's list and its length", b)
 	must(len(b.entries) <= b.n && (b.byUID || len(b.entries) == b.n), "a backlog's map and its list", b)
-	must(b.n > 0 || b.bytes == 0, "an empty backlog takes memory", b)
-	must(b.goneLeft >= 0 && b.goneLeft <= min(len(b.gone), maxGone) && (b.goneLeft == 0) == (b.gone == nil), "a backlog's objects that came and went", b, int64(b.goneLeft), int64(len(b.gone)))
+	must(b.n > 0 || b.bytes == 0, "an empty backlog uses memory", b)
+	must(b.goneLeft >= 0 && b.goneLeft <= min(len(b.gone), maxGone) && (b.goneLeft == 0) == (b.gone == nil), "a backlog's objects that were created and deleted", b, int64(b.goneLeft), int64(len(b.gone)))
 	if b.n > checkEntries {
 		return
 	}
@@ -128,7 +128,7 @@ func (c *Cursor) check() {
 	c.backlog.check()
 	l := c.log
 	must(c.closed || c.passed >= l.base && c.passed <= c.pos && c.pos <= l.next(), "a cursor is outside the log", c)
-	must(c.counts || c.backlog.awaiting == 0, "a cursor that counts nothing awaits changes", c)
+	must(c.counts || c.backlog.awaiting == 0, "a cursor that does not count changes awaits some", c)
 	if c.closed || !c.counts || l.next()-c.pos > checkEntries {
 		return
 	}
@@ -138,7 +138,7 @@ func (c *Cursor) check() {
 			awaiting++
 		}
 	}
-	must(awaiting == c.backlog.awaiting, "a cursor awaits what is not there", c, int64(awaiting))
+	must(awaiting == c.backlog.awaiting, "a cursor awaits a change that does not exist", c, int64(awaiting))
 }
 
 // state returns the cursor's state for the message of a failed check.
@@ -171,7 +171,7 @@ func (x *funcIndex) check() {
 	for _, e := range x.byKey {
 		bytes += e.footprint()
 	}
-	must(bytes == x.entryBytes, "an index's sum is not that of its entries", x, bytes)
+	must(bytes == x.entryBytes, "an index's sum differs from its entries", x, bytes)
 }
 
 // state returns the index's state for the message of a failed check.

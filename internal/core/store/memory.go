@@ -65,7 +65,7 @@ func (m Memory) String() string {
 		row(p.Name, p.Bytes)
 	}
 	row("total", m.Total())
-	fmt.Fprintf(&b, "%s objects, %s bytes as they came\n", humanize.Count(int64(m.Objects)), humanize.Count(m.Raw))
+	fmt.Fprintf(&b, "%s objects, %s bytes as received\n", humanize.Count(int64(m.Objects)), humanize.Count(m.Raw))
 	return b.String()
 }
 

@@ -68,7 +68,7 @@ func (d *Dropper) Append(dst, object []byte) ([]byte, error) {
 		}
 	}
 	if at >= 0 {
-		return dst[:was], malformed(int64(at), "object: cannot be taken apart")
+		return dst[:was], malformed(int64(at), "object: cannot be parsed")
 	}
 	return dst, nil
 }

@@ -162,7 +162,7 @@ func FuzzPathJSON(f *testing.F) {
 		}
 		dropped, err := drop.Append(nil, object)
 		if err != nil {
-			t.Fatalf("a good object cannot be taken apart: %v", err)
+			t.Fatalf("a good object cannot be parsed: %v", err)
 		}
 		var model, got any
 		if err := json.Unmarshal(object, &model); err != nil {

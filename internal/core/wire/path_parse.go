@@ -172,7 +172,7 @@ func resolveStep(t reflect.Type, s pathStep) (steps []protoStep, next fieldType,
 	switch t = elem(t); t.Kind() {
 	case reflect.Struct:
 		if s.sel != selectName {
-			return nil, next, "an object has named fields only"
+			return nil, next, "an object has only named fields"
 		}
 		steps, next, ok := structField(t, s.name)
 		if !ok {
@@ -204,7 +204,7 @@ func resolveStep(t reflect.Type, s pathStep) (steps []protoStep, next fieldType,
 			step.pick, step.index = pickIndex, s.index
 			return []protoStep{step}, next, ""
 		}
-		return nil, next, "a list has elements only"
+		return nil, next, "a list has only elements"
 	}
 	return nil, next, "nothing can be inside " + t.String()
 }

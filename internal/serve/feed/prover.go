@@ -92,7 +92,7 @@ const (
 
 var (
 	errNotWatching = errors.New("the upstream is not being watched")
-	errNotAsked    = errors.New("the upstream was not asked in time for its newest resourceVersion")
+	errNotAsked    = errors.New("the upstream did not report its newest resourceVersion in time")
 )
 
 func newProver(sources []source.Source, sk *sink, status func() reflector.Status, timeout time.Duration) *prover {

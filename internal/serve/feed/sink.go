@@ -74,7 +74,7 @@ var (
 	ErrWentBack = errors.New("the upstream went back in time")
 	// ErrRelistTooLarge is returned when the changed objects of a relist exceed 32 MiB. If the relist
 	// also shows another past (sink.otherPast), the sink returns ErrWentBack instead.
-	ErrRelistTooLarge = errors.New("a relist found too much that had changed to put it in order")
+	ErrRelistTooLarge = errors.New("a relist found more changes than can be put in order")
 )
 
 // Observe implements watchcache.Clock.

@@ -101,7 +101,7 @@ func (a *Authority) Issue(name string, validity time.Duration, hosts ...string) 
 func EncodePair(pair *tls.Certificate) (certPEM, keyPEM []byte, err error) {
 	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, nil, errors.New("encode a key: it is of no curve")
+		return nil, nil, errors.New("encode a key: unknown curve")
 	}
 	if keyPEM, err = encodeKey(key); err != nil {
 		return nil, nil, err

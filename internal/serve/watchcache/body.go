@@ -46,7 +46,7 @@ const unreadRetrySeconds = 1
 
 // ErrUnread is the error with code 429 for a request whose response would exceed the limit of
 // unread response bytes.
-var ErrUnread = apierrors.NewTooManyRequests("The responses that the caller has not read yet take all the memory that they may, please try again later.", unreadRetrySeconds)
+var ErrUnread = apierrors.NewTooManyRequests("The caller's unread responses have used up their memory, please try again later.", unreadRetrySeconds)
 
 // isUnread reports whether an error is ErrUnread, and not another StatusError.
 func isUnread(err error) bool { return errors.Is(err, ErrUnread) }

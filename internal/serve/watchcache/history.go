@@ -157,8 +157,8 @@ func (h *History) relisted(revision uint64) (rv uint64, ok bool) {
 func (h *History) at(i int) historyPoint { return h.points[(h.first+i)%len(h.points)] }
 
 var (
-	errCompacted = errors.New("the state is not known any more")
-	errGap       = errors.New("the state was passed over by a relist")
+	errCompacted = errors.New("the state has expired")
+	errGap       = errors.New("a relist has skipped the state")
 )
 
 // resumeRange returns two revisions from which a client at rv can resume. At both revisions, the

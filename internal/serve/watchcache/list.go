@@ -45,8 +45,8 @@ func (c *Cache) stateForContinue(ctx context.Context, t *request.ContinueToken) 
 	st, err := c.stateExactly(ctx, uint64(t.ResourceVersion))
 	if apierrors.IsResourceExpired(err) {
 		expired := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
-			"You can start a new list without the continue parameter, or go on with the continue token in this response: the rest " +
-			"of the list is then as it is now, and does not fit the first part where objects changed in between.")
+			"You can start a new list without the continue parameter, or continue with the continue token in this response: the rest " +
+			"of the list then has the current state, which is inconsistent with the first part for objects that changed in between.")
 		expired.ErrStatus.ListMeta.Continue = request.ContinueToken{
 			ResourceVersion: request.Inconsistent, MinResourceVersion: t.ResourceVersion, Start: t.Start,
 		}.String()

@@ -200,7 +200,7 @@ func (wd *writeDeadline) setDeadlineLocked(deadline time.Time) bool {
 }
 
 // errTooSlow ends a response whose client reads a state too slowly.
-var errTooSlow = errors.New("watchcache: the client takes the state too slowly")
+var errTooSlow = errors.New("watchcache: the client reads the state too slowly")
 
 // beginState starts to bound the time that the writes of a state wait, until endState. The client
 // must read rate bytes per second. The time between writes does not count.

@@ -95,7 +95,7 @@ func (c *ClusterFlags) Configured() (bool, error) {
 		return true, nil
 	}
 	if paths := filepath.SplitList(os.Getenv("KUBECONFIG")); len(paths) > 0 {
-		return false, fmt.Errorf("the kubeconfig that $KUBECONFIG names (%s) is missing or names no cluster", paths[0])
+		return false, fmt.Errorf("the kubeconfig of $KUBECONFIG (%s) is missing or contains no cluster", paths[0])
 	}
 	_, err = rest.InClusterConfig()
 	return !errors.Is(err, rest.ErrNotInCluster), nil
@@ -116,7 +116,7 @@ func (c *ClusterFlags) RestConfig() (*rest.Config, error) {
 		return nil, err
 	}
 	if path := c.Rules.ExplicitPath; path != "" && c.Overrides.ClusterInfo.Server == "" && len(raw.Clusters) == 0 {
-		return nil, fmt.Errorf("the kubeconfig %s names no cluster", path)
+		return nil, fmt.Errorf("the kubeconfig %s contains no cluster", path)
 	}
 	cfg, err := c.Loader().ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrNotAPIServer is returned by ReadMetrics if the text is not from a kube-apiserver.
-var ErrNotAPIServer = errors.New("no metrics of a kube-apiserver")
+var ErrNotAPIServer = errors.New("not the metrics of a kube-apiserver")
 
 // Sample contains the values of kube-apiserver's /metrics at one time. The values do not name
 // clients. Counters start at 0 when the process starts.

@@ -36,8 +36,8 @@ func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "weir-proxy",
 		Short: "Run a caching proxy in front of kube-apiserver",
-		Long: "The proxy caches resources, each by one LIST and one WATCH upstream, and answers everybody's reads out of them, with the\n" +
-			"caller's own permissions. Everything else goes upstream in the caller's name. Its address is printed on stdout.",
+		Long: "The proxy caches resources, each with one LIST and one WATCH of the upstream, and answers the reads of all clients from\n" +
+			"them, with each caller's own permissions. It forwards all other requests as the caller. It prints its address on stdout.",
 		Example: "  weir proxy --resources pods,nodes,deployments.apps --write-kubeconfig proxy.kubeconfig\n" +
 			"  weir proxy --resources pods --consistency cached --memory-budget 512Mi --listen :8443 --cert-dir /var/run/weir",
 		Args:              command.NoArgs[*cobra.Command],
@@ -65,14 +65,14 @@ func (f *flags) add(fs *pflag.FlagSet) {
 // addConnections defines the flags about the upstream and about connections of clients.
 func (f *flags) addConnections(fs *pflag.FlagSet) {
 	o := &f.options
-	fs.StringVar(&f.rules.ExplicitPath, "kubeconfig", "", "Kubeconfig of the upstream; empty: the one that kubectl uses, or in a pod the ServiceAccount")
+	fs.StringVar(&f.rules.ExplicitPath, "kubeconfig", "", "Kubeconfig of the upstream; empty: kubectl's, or the ServiceAccount in a pod")
 	fs.StringVar(&f.overrides.CurrentContext, "context", "", "The context of the kubeconfig to use")
-	fs.StringVar(&o.Listen, "listen", "127.0.0.1:0", "Address to listen on; port 0 is a free one")
-	fs.StringVar(&o.HealthListen, "health-listen", "", "Another address, such as :8081, that answers /livez, /readyz and /healthz in plain HTTP, and nothing else; empty: none")
-	fs.StringVar(&o.CertFile, "tls-cert-file", "", "Serving certificate; empty: the proxy makes a self-signed one")
+	fs.StringVar(&o.Listen, "listen", "127.0.0.1:0", "Address to listen on; port 0 selects a free port")
+	fs.StringVar(&o.HealthListen, "health-listen", "", "Additional address, such as :8081, that answers only /livez, /readyz and /healthz, in plain HTTP; empty: none")
+	fs.StringVar(&o.CertFile, "tls-cert-file", "", "Serving certificate; empty: the proxy creates a self-signed one")
 	fs.StringVar(&o.KeyFile, "tls-private-key-file", "", "Key of the serving certificate")
-	fs.StringVar(&o.CertDir, "cert-dir", "", "Directory that keeps the self-signed certificate; empty: it is in memory")
-	fs.StringSliceVar(&o.Hosts, "cert-hosts", nil, "More names and addresses of the self-signed certificate")
+	fs.StringVar(&o.CertDir, "cert-dir", "", "Directory in which the self-signed certificate is stored; empty: in memory only")
+	fs.StringSliceVar(&o.Hosts, "cert-hosts", nil, "Additional names and addresses in the self-signed certificate")
 	fs.StringVar(&f.kubeconfig, "write-kubeconfig", "", "Write a kubeconfig for the proxy, with the upstream kubeconfig's user, to this file")
 }
 
@@ -80,71 +80,71 @@ func (f *flags) addConnections(fs *pflag.FlagSet) {
 func (f *flags) addReads(fs *pflag.FlagSet) {
 	o := &f.options
 	fs.StringSliceVar(&o.Resources, "resources", nil, "Resources to cache from the start: pods, deployments.apps, widgets.v1.example.com")
-	fs.StringVar(&f.budget, "memory-budget", "0", "Bound of the memory of other resources, which are cached on demand; 0: none are")
+	fs.StringVar(&f.budget, "memory-budget", "0", "Limit of the memory of other resources, which are cached on demand; 0: none are cached")
 	fs.StringVar(&f.consistency, "consistency", "proven",
-		"How consistent reads are answered, which are LISTs and WATCHes without resourceVersion; proven: from the cache, once it "+
-			"is proven to be current; upstream: by the upstream; cached: from the cache without proof, for --resources; cached:pods,nodes: for these")
+		"Answers to consistent reads, which are LISTs and WATCHes without resourceVersion. proven: from the cache, after a proof that it "+
+			"is current; upstream: from the upstream; cached: from the cache without a proof, for --resources; cached:pods,nodes: the same for these")
 	fs.DurationVar(&o.MaxStaleness, "max-staleness", 0,
-		"Longest time since a resource was last shown to be the upstream's state, for which the cache answers a read without proof; 0: no bound")
-	fs.StringVar(&f.log, "log-bytes", "8Mi", "Bound of each resource's change log, which is how far back watches resume")
+		"The cache answers a read without a proof only if the upstream has confirmed its state within this time; 0: no limit")
+	fs.StringVar(&f.log, "log-bytes", "8Mi", "Size of each resource's change log, from which watches resume")
 	fs.DurationVar(&o.FlushInterval, "watch-flush-interval", 0,
-		"Bound of the time between two writes to a watcher while changes keep coming, which grows with the number of watchers that are written to; "+
-			"0: 25ms; negative: each change is written at once")
+		"Longest time between two writes to a watcher while changes are frequent. The time grows with the number of watchers that receive changes; "+
+			"0: 25ms; negative: each change is written immediately")
 	fs.BoolVar(&o.ExpireSlowWatches, "expire-late-watches", false,
-		"End a watch with 410 Expired once it is behind the change log (with a selector or a namespace: once more than 64 changes wait for it), or is to get changes that a relist has found; otherwise it is caught up from the state, each object once")
+		"End a watch with 410 Expired if it falls behind the change log (with a selector or a namespace: if more than 64 changes wait for it), or if a relist found changes; by default, such a watch receives the newest state of each changed object")
 }
 
 // addLimits defines the flags that bound the resources that clients use.
 func (f *flags) addLimits(fs *pflag.FlagSet) {
 	o := &f.options
-	fs.IntVar(&o.MaxConnections, "max-connections", 0, "Bound of open connections; 0: 10000")
+	fs.IntVar(&o.MaxConnections, "max-connections", 0, "Maximum number of open connections; 0: 10000")
 	fs.IntVar(&o.MaxConnectionsPerSource, "max-connections-per-source", 0,
-		"Bound of the open connections of one address, for clients that connect directly and not through a load balancer or NAT; 0: none")
-	fs.IntVar(&o.MaxRequests, "max-requests-inflight", 0, "Bound of reads in progress, watches apart; 0: 1000")
-	fs.IntVar(&o.MaxMutating, "max-mutating-requests-inflight", 0, "Bound of other requests in progress; 0: 200")
-	fs.IntVar(&o.MaxLongRunning, "max-longrunning-requests", 0, "Bound of watches, logs and upgraded connections; 0: 100000")
-	fs.IntVar(&o.MaxWatchesPerUser, "max-watches-per-user", 0, "Bound of the watches, logs and upgraded connections of one user; 0: half of --max-longrunning-requests")
-	fs.StringVar(&f.watches, "watch-memory", "2Gi", "Bound of the memory of all watches, with their connections; 0: no bound")
-	fs.StringVar(&f.responses, "response-memory", "256Mi", "Bound of the memory of responses that clients have not read yet, watches apart, of which one user may have half; 0: no bound")
+		"Maximum number of open connections of one address, for clients that connect directly and not through a load balancer or NAT; 0: no limit")
+	fs.IntVar(&o.MaxRequests, "max-requests-inflight", 0, "Maximum number of reads in progress, without watches; 0: 1000")
+	fs.IntVar(&o.MaxMutating, "max-mutating-requests-inflight", 0, "Maximum number of other requests in progress; 0: 200")
+	fs.IntVar(&o.MaxLongRunning, "max-longrunning-requests", 0, "Maximum number of watches, logs and upgraded connections; 0: 100000")
+	fs.IntVar(&o.MaxWatchesPerUser, "max-watches-per-user", 0, "Maximum number of watches, logs and upgraded connections of one user; 0: half of --max-longrunning-requests")
+	fs.StringVar(&f.watches, "watch-memory", "2Gi", "Limit of the memory of all watches, including their connections; 0: no limit")
+	fs.StringVar(&f.responses, "response-memory", "256Mi", "Limit of the memory of responses that clients have not read yet, without watches; one user can use half; 0: no limit")
 }
 
 // addCallers defines the flags about authentication and authorization of callers.
 func (f *flags) addCallers(fs *pflag.FlagSet) {
 	o, a := &f.options, &f.options.Authentication
-	fs.StringVar(&a.ClientCAFile, "client-ca-file", "", "CA of client certificates, in place of the one that the upstream publishes")
-	fs.StringVar(&a.RequestHeaderCAFile, "requestheader-client-ca-file", "", "CA of front proxies, in place of the one that the upstream publishes")
+	fs.StringVar(&a.ClientCAFile, "client-ca-file", "", "CA of client certificates, instead of the CA that the upstream publishes")
+	fs.StringVar(&a.RequestHeaderCAFile, "requestheader-client-ca-file", "", "CA of front proxies, instead of the CA that the upstream publishes")
 	fs.StringSliceVar(&a.RequestHeaderNames, "requestheader-allowed-names", nil, "Common names that front proxies may have; empty: any")
 	fs.StringSliceVar(&a.UserHeaders, "requestheader-username-headers", []string{"X-Remote-User"}, "Headers with the user's name")
 	fs.StringSliceVar(&a.UIDHeaders, "requestheader-uid-headers", []string{"X-Remote-Uid"}, "Headers with the user's uid")
 	fs.StringSliceVar(&a.GroupHeaders, "requestheader-group-headers", []string{"X-Remote-Group"}, "Headers with the user's groups")
 	fs.StringSliceVar(&a.ExtraPrefixes, "requestheader-extra-headers-prefix", []string{"X-Remote-Extra-"}, "Prefixes of headers with the user's extras")
 	fs.BoolVar(&a.SkipLookup, "authentication-skip-lookup", false, "Do not trust the CAs that the upstream publishes")
-	fs.DurationVar(&a.TokenTTL, "authentication-token-webhook-cache-ttl", 0, "How long an answer about a token is kept; 0: 10s")
-	fs.DurationVar(&a.AllowTTL, "authorization-webhook-cache-authorized-ttl", 0, "How long a permission is kept; 0: 10s")
-	fs.DurationVar(&a.DenyTTL, "authorization-webhook-cache-unauthorized-ttl", 0, "How long a denial is kept; 0: 10s")
-	fs.DurationVar(&o.Recheck, "recheck", 0, "How often the caller of each watch is reviewed, as long as 20 reviews a second suffice; 0: 1m")
-	fs.DurationVar(&o.RecheckMax, "recheck-max", 0, "Longest time between two reviews of the caller of a watch, however many there are; 0: 1h")
-	fs.DurationVar(&o.OutageGrace, "grace", 0, "How long the last answers about a caller count, for reads and watches, while the upstream cannot be reached; 0: 1h, negative: not at all")
+	fs.DurationVar(&a.TokenTTL, "authentication-token-webhook-cache-ttl", 0, "How long the proxy reuses a review of a token; 0: 10s")
+	fs.DurationVar(&a.AllowTTL, "authorization-webhook-cache-authorized-ttl", 0, "How long the proxy reuses a permission; 0: 10s")
+	fs.DurationVar(&a.DenyTTL, "authorization-webhook-cache-unauthorized-ttl", 0, "How long the proxy reuses a denial; 0: 10s")
+	fs.DurationVar(&o.Recheck, "recheck", 0, "Interval at which the proxy reviews the caller of each watch again. It is longer if this needed more than 20 reviews per second; 0: 1m")
+	fs.DurationVar(&o.RecheckMax, "recheck-max", 0, "Longest interval between two reviews of the caller of a watch, even if this needs more reviews per second; 0: 1h")
+	fs.DurationVar(&o.OutageGrace, "grace", 0, "How long the last reviews of a caller remain valid for reads and watches while the proxy cannot reach the upstream; 0: 1h, negative: no time")
 }
 
 // addOperation defines the flags about audit, logs, the debug page and the shutdown.
 func (f *flags) addOperation(fs *pflag.FlagSet) {
 	o := &f.options
-	fs.StringVar(&o.Audit.PolicyFile, "audit-policy-file", "", "Policy of audit.k8s.io/v1, as kube-apiserver's: which of the requests that the proxy answers or refuses are recorded")
-	fs.StringVar(&o.Audit.LogPath, "audit-log-path", "", "File to record audit events in; - is standard output")
-	fs.IntVar(&o.Audit.MaxSize, "audit-log-maxsize", 0, "Megabytes after which the audit log is rotated; 0: 100")
-	fs.IntVar(&o.Audit.MaxBackups, "audit-log-maxbackup", 0, "How many rotated audit logs are kept; 0: all")
-	fs.IntVar(&o.Audit.MaxAge, "audit-log-maxage", 0, "For how many days rotated audit logs are kept; 0: for ever")
+	fs.StringVar(&o.Audit.PolicyFile, "audit-policy-file", "", "Policy of audit.k8s.io/v1, like kube-apiserver's: which of the requests that the proxy answers or refuses are recorded")
+	fs.StringVar(&o.Audit.LogPath, "audit-log-path", "", "File to which audit events are written; - is standard output")
+	fs.IntVar(&o.Audit.MaxSize, "audit-log-maxsize", 0, "Size in megabytes at which the audit log is rotated; 0: 100")
+	fs.IntVar(&o.Audit.MaxBackups, "audit-log-maxbackup", 0, "Number of rotated audit logs to keep; 0: all")
+	fs.IntVar(&o.Audit.MaxAge, "audit-log-maxage", 0, "Number of days to keep rotated audit logs; 0: without limit")
 	fs.StringVar(&o.Audit.WebhookConfigFile, "audit-webhook-config-file", "", "Kubeconfig of a webhook to send audit events to")
 	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay", 10*time.Second,
-		"How long the proxy goes on serving after SIGTERM, unready, while watches end one by one; an interrupt does not wait, a second signal ends it at once")
+		"How long the proxy continues to serve after SIGTERM: it is not ready, and its watches end one by one. An interrupt does not wait, and a second signal ends the proxy immediately")
 	fs.Float64Var(&o.GoawayChance, "goaway-chance", 0,
-		"Probability, 0 to 0.02, that a response asks an HTTP/2 client to use another connection, so that replicas share the load; 0.001 is a good value")
+		"Probability, from 0 to 0.02, that a response tells an HTTP/2 client to open a new connection, so that replicas share the load; 0.001 is a good value")
 	fs.StringVar(&f.debugAddr, "debug-addr", "",
-		"Serve a page at this address, such as :8080 on this machine alone, that shows what the proxy caches and whom it serves; who can reach the "+
-			"page needs no credentials, and sees the users, and what changes in objects, but for Secrets and environment variables")
-	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Log more")
-	fs.BoolVar(&f.check, "check-arguments", false, "End once the arguments are known to be right, without an upstream")
+		"Serve a page at this address that shows the proxy's caches and clients; :8080 is on loopback only. The page requires no credentials, and "+
+			"shows users and changes of objects, except the values of Secrets and environment variables")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Log more details")
+	fs.BoolVar(&f.check, "check-arguments", false, "Check the arguments and end, without an upstream")
 	// Hidden: weir proxy runs the command with this flag first, before it starts an upstream.
 	fs.Lookup("check-arguments").Hidden = true
 }
@@ -181,12 +181,12 @@ func (f *flags) complete() error {
 	case mode == "cached" && names != "":
 		f.options.TrustCache = strings.Split(names, ",")
 	default:
-		return command.Usagef("--consistency %q: want proven, upstream, cached, or cached: and resources", f.consistency)
+		return command.Usagef("--consistency %q: want proven, upstream, cached, or cached:RESOURCES", f.consistency)
 	}
 	return f.options.Validate()
 }
 
-var errNoUpstream = errors.New("no upstream: there is no kubeconfig; name one by --kubeconfig or KUBECONFIG")
+var errNoUpstream = errors.New("no upstream: no kubeconfig found; name one with --kubeconfig or KUBECONFIG")
 
 func (f *flags) run(cmd *cobra.Command) error {
 	if len(f.options.Resources) == 0 && cmd.Flags().Changed("resources") {
@@ -250,6 +250,6 @@ func (f *flags) serveDebug(cmd *cobra.Command) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("--debug-addr %s: %w", f.debugAddr, err)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "what the proxy does is shown at %s\n", url)
+	fmt.Fprintf(cmd.ErrOrStderr(), "a page that shows the proxy: %s\n", url)
 	return stop, nil
 }

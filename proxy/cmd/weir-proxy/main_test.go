@@ -75,7 +75,7 @@ func TestMessages(t *testing.T) {
 		{[]string{"--memory-budget", "much"}, 2, "want a size such as 512Mi"},
 		{[]string{"--log-bytes", "-1"}, 2, "want a size such as 512Mi"},
 		{[]string{"--max-connections", "many"}, 2, "--max-connections many: want a whole number"},
-		{nil, 1, "no upstream: there is no kubeconfig"},
+		{nil, 1, "no upstream: no kubeconfig found"},
 		{[]string{"--kubeconfig", dir + "/none"}, 1, "no such file"},
 		{[]string{"--kubeconfig", bad}, 1, "kubeconfig"},
 		{[]string{"--kubeconfig", good, "--context", "other"}, 1, `context "other" does not exist`},
@@ -174,7 +174,7 @@ func TestRun(t *testing.T) {
 // debugPage returns the debug page, whose URL is in the command's output.
 func debugPage(t *testing.T, ctx context.Context, told string) string {
 	t.Helper()
-	_, url, found := strings.Cut(strings.TrimSpace(told), "what the proxy does is shown at ")
+	_, url, found := strings.Cut(strings.TrimSpace(told), "a page that shows the proxy: ")
 	if !found || !strings.HasPrefix(url, "http://127.0.0.1:") {
 		t.Fatalf("%q", told)
 	}

@@ -172,7 +172,7 @@ func (a *Recorder) Begin(r *http.Request, attrs authorizer.Attributes, byGrace b
 	}
 	why := ""
 	if byGrace {
-		why = "the upstream does not answer, and its last answer allowed it"
+		why = "the upstream does not respond, and its last response allowed the request"
 	}
 	return a.record(r, attrs, rule, received, "authorization.k8s.io/decision", "allow", "authorization.k8s.io/reason", why)
 }

@@ -102,7 +102,7 @@ func TestEnds(t *testing.T) {
 		message    string
 	}{
 		"whole":                     {serve: func(w http.ResponseWriter) { w.WriteHeader(404); _, _ = w.Write(nil) }, stage: "ResponseComplete", code: 404},
-		"gone before":               {gone: true, why: http.ErrAbortHandler, stage: "Panic", code: 500, message: "The answer was broken off."},
+		"gone before":               {gone: true, why: http.ErrAbortHandler, stage: "Panic", code: 500, message: "The response was cut off."},
 		"gone before, without why":  {gone: true, stage: "ResponseComplete", code: 200, message: "Connection closed early"},
 		"a watch whose client left": {long: true, gone: true, serve: func(w http.ResponseWriter) { w.WriteHeader(200) }, why: http.ErrAbortHandler, stage: "ResponseComplete", code: 200},
 		"a panic":                   {why: errors.New("no\nstack"), stage: "Panic", code: 500, message: "The proxy has panicked: no"},

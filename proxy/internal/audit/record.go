@@ -117,7 +117,7 @@ func (w *Writer) Ended(why any) {
 // with a stack. panicMessage removes the stack, which belongs in the log.
 func panicMessage(why any) string {
 	if why == http.ErrAbortHandler {
-		return "The answer was broken off."
+		return "The response was cut off."
 	}
 	text, _, _ := strings.Cut(fmt.Sprint(why), "\n")
 	return "The proxy has panicked: " + text

@@ -151,7 +151,7 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	}
 	if c.hosts != nil && c.due() {
 		if err := c.renew(); err != nil {
-			c.log.Warn("the renewed serving certificate is not kept", "err", err)
+			c.log.Warn("cannot store the renewed serving certificate", "err", err)
 		}
 	}
 	return c.pair, nil

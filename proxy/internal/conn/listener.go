@@ -338,7 +338,7 @@ func Of(r *http.Request) *Conn {
 
 // errHeadTooLarge is the error of a read from a connection that is receiving a head for which there
 // is no room.
-var errHeadTooLarge = errors.New("proxy: no memory for the head of a request")
+var errHeadTooLarge = errors.New("proxy: the memory for the heads of requests is used up")
 
 // wrapSecure returns the connection that the HTTP server gets after a handshake. For HTTP/2 it
 // returns conn itself, because net/http selects HTTP/2 by the type *tls.Conn (see followHTTP2).

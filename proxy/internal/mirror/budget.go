@@ -105,7 +105,7 @@ func (m *Mirror) Evict(now time.Time) {
 	for ; total > b.limit && len(kept) > 0; b.evicted++ {
 		worst := kept[0]
 		kept = kept[1:]
-		m.cfg.Log.Warn("a resource is evicted, to stay within the memory budget", "resource", worst.name(), "bytes", worst.bytes, "all", total)
+		m.cfg.Log.Warn("evicted a resource, because the memory budget is used up", "resource", worst.name(), "bytes", worst.bytes, "all", total)
 		m.reject(worst.GVR, errOverBudget)
 		worst.take(input{typ: inStop})
 		total, going = total-worst.bytes, going+worst.bytes

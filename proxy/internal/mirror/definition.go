@@ -14,7 +14,7 @@ import (
 // differently. The schema, the defaults, the conversion or the served versions have changed, or the
 // upstream was upgraded. The objects keep their resourceVersions, so no watch event shows the
 // change.
-var ErrRedefined = errors.New("the upstream has come to define the resource in another way")
+var ErrRedefined = errors.New("the upstream has changed the definition of the resource")
 
 // definition identifies how the upstream writes the objects of a resource. It maps the names
 // version, schema and definition to texts, which change if the upstream writes the objects

@@ -189,7 +189,7 @@ var (
 	errAggregated = errors.New("it is served by an aggregated API server")
 	// errUnknownOrigin is returned for a resource if the proxy cannot determine which server serves
 	// it. The resource is not cached.
-	errUnknownOrigin = errors.New("its APIService does not tell that kube-apiserver itself serves it, get of apiservices.apiregistration.k8s.io is needed")
+	errUnknownOrigin = errors.New("its APIService does not show that kube-apiserver itself serves it; the proxy needs permission to get apiservices.apiregistration.k8s.io")
 )
 
 const (

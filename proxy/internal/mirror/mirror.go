@@ -98,7 +98,7 @@ func New(cfg Config) *Mirror {
 		rejectedUntil: lru.New(maxRejected),
 		flush:         watchcache.NewFlushPacer(cfg.FlushInterval),
 		initSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "apiserver_watch_cache_initialization_duration_seconds", Help: "How long first lists took.",
+			Name: "apiserver_watch_cache_initialization_duration_seconds", Help: "The duration of first lists.",
 			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 180, 600},
 		}, []string{"group", "resource"}),
 	}
@@ -156,7 +156,7 @@ func (m *Mirror) start(ctx context.Context, unresolved *Resource) {
 		if err == nil {
 			return
 		}
-		m.cfg.Log.Info("a resource is cached in another version", "resource", res.name(), "before", res.GVR.Version)
+		m.cfg.Log.Info("cached another version of a resource", "resource", res.name(), "before", res.GVR.Version)
 		m.mu.Lock()
 		if m.byGVR[res.GVR] == res {
 			delete(m.byGVR, res.GVR)
@@ -318,7 +318,7 @@ func (m *Mirror) shedWatches() {
 	ended := 0
 	for _, s := range sessions {
 		n := s.Cache().ShedStuck(maxShedPerTick - ended)
-		ended += m.countShed(s, n, "watches whose clients take nothing are ended, to stay within the memory for watches")
+		ended += m.countShed(s, n, "ended watches whose clients read nothing, because the memory for watches is used up")
 	}
 	if ended > 0 {
 		_, kept = m.slow()
@@ -327,7 +327,7 @@ func (m *Mirror) shedWatches() {
 	}
 	for _, s := range sessions {
 		n, bytes := s.Cache().ShedLargest(maxShedPerTick-ended, excess)
-		ended, excess = ended+m.countShed(s, n, "watches whose clients take less than comes are ended, to stay within the memory for watches"), excess-bytes
+		ended, excess = ended+m.countShed(s, n, "ended watches whose clients read more slowly than changes arrive, because the memory for watches is used up"), excess-bytes
 		if excess <= 0 {
 			return
 		}

@@ -194,7 +194,7 @@ func (rd *Read) hasFutureVersion(s *Session) bool {
 func (s *Session) checkFutureVersion(ctx context.Context, from uint64) error {
 	switch newest, err := s.NewestVersion(ctx); {
 	case err != nil:
-		return apierrors.NewTooManyRequests("The server has gone back to an earlier state, and has not said how far it is.", retryAfter)
+		return apierrors.NewTooManyRequests("The server has gone back to an earlier state, and has not reported its newest resourceVersion.", retryAfter)
 	case newest < from:
 		return wentBackSince(from)
 	}

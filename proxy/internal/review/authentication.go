@@ -82,11 +82,11 @@ func NewAuthenticator(ctx context.Context, o *Config) (*Authenticator, error) {
 var (
 	// errUntrustedCertificate is returned for a certificate that has expired or that no trusted CA has
 	// signed. kube-apiserver, and the proxy, still accept a token of such a caller.
-	errUntrustedCertificate = errors.New("the certificate is not believed")
+	errUntrustedCertificate = errors.New("the certificate is not trusted")
 	// ErrIdentityRefused is returned for an authenticated identity that the upstream would receive
 	// changed. No token is accepted instead, because kube-apiserver prefers the identity of the
 	// certificate to a token.
-	ErrIdentityRefused = errors.New("the identity cannot be forwarded as it is")
+	ErrIdentityRefused = errors.New("the identity cannot be forwarded unchanged")
 )
 
 // ByCertificate returns the caller that a client certificate or the headers of a front proxy

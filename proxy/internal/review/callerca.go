@@ -72,7 +72,7 @@ func (a *Authenticator) trustCallers(ctx context.Context, o *Config) error {
 	cas, err := given.withPublished(ctx, o)
 	switch {
 	case errors.Is(err, errNotPublished):
-		o.Log.Warn("certificates are trusted only by a CA that is given, until the upstream's can be read", "error", err)
+		o.Log.Warn("only CAs from flags are trusted, until the CAs of the upstream can be read", "error", err)
 		given.missing = true
 		a.controllers = append(a.controllers, func(ctx context.Context) { a.lookUp(ctx, o) })
 		cas = given
@@ -101,7 +101,7 @@ func (a *Authenticator) lookUp(ctx context.Context, o *Config) {
 			continue
 		}
 		a.cas.Store(cas)
-		o.Log.Info("the upstream's CAs are trusted from now on")
+		o.Log.Info("the CAs of the upstream are trusted from now on")
 		cas.run(ctx)
 		return
 	}

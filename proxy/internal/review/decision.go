@@ -57,9 +57,9 @@ const retryAfterSeconds = 1
 func (d Decision) Err() error {
 	switch d {
 	case Unreachable:
-		return Unavailable("the upstream API server does not answer")
+		return Unavailable("the upstream API server does not respond")
 	case Unanswered:
-		return Unavailable("the upstream API server does not answer questions about callers")
+		return Unavailable("the upstream API server does not answer reviews of callers")
 	case Overloaded:
 		return apierrors.NewTooManyRequests("Too many reviews of callers, please try again later.", retryAfterSeconds)
 	}

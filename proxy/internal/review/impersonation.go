@@ -72,7 +72,7 @@ func survivesForwarding(who user.Info) bool {
 func CheckImpersonation(h http.Header) error {
 	for name, values := range h {
 		if strings.HasPrefix(name, "Impersonate-") && slices.ContainsFunc(values, func(v string) bool { return !survivesHeader(v) }) {
-			return apierrors.NewBadRequest("the value of the header " + name + " cannot be forwarded as it is")
+			return apierrors.NewBadRequest("the value of the header " + name + " cannot be forwarded unchanged")
 		}
 	}
 	return nil

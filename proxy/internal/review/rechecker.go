@@ -401,11 +401,11 @@ func (c *Rechecker) count() (n int, cycle time.Duration) {
 // Metrics reports the metrics of the Rechecker by calls of gauge and counter. In labels, names and
 // values alternate.
 func (c *Rechecker) Metrics(gauge, counter func(name, help string, value float64, labels ...string)) {
-	const rechecks = "Reviews of the callers of open watches: whose token it is, and whether they have a permission."
+	const rechecks = "Reviews of the callers of open watches: of their tokens and of their permissions."
 	counter("weir_proxy_rechecks_total", rechecks, float64(c.tokens.Load()), "about", "token")
 	counter("weir_proxy_rechecks_total", rechecks, float64(c.permissions.Load()), "about", "permission")
 	n, cycle := c.count()
-	gauge("weir_proxy_recheck_reviews", "Reviews of callers of open watches that are repeated.", float64(n))
-	gauge("weir_proxy_recheck_period_seconds", "The time in which each of the reviews that are repeated is made once.", cycle.Seconds())
-	gauge("weir_proxy_recheck_age_seconds", "The age of the least recent of the reviews that are repeated.", c.oldestAge(time.Now()).Seconds())
+	gauge("weir_proxy_recheck_reviews", "Reviews that the proxy repeats for the callers of open watches.", float64(n))
+	gauge("weir_proxy_recheck_period_seconds", "The time in which the proxy repeats each of these reviews once.", cycle.Seconds())
+	gauge("weir_proxy_recheck_age_seconds", "The age of the oldest of these reviews.", c.oldestAge(time.Now()).Seconds())
 }

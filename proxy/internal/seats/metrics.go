@@ -7,7 +7,7 @@ import "time"
 func (s *Seats) Metrics(gauge, counter func(name, help string, value float64, labels ...string)) {
 	now := time.Now()
 	for requestKind, p := range map[string]*Pool{"readOnly": s.Reads, "mutating": s.Writes} {
-		gauge("apiserver_current_inflight_requests", "The most requests that were under way at once in the last second.",
+		gauge("apiserver_current_inflight_requests", "The largest number of requests that were in progress at the same time in the last second.",
 			float64(p.PeakInUse(now)), "request_kind", requestKind)
 	}
 	for requestKind, p := range map[string]*Pool{"readOnly": s.Reads, "mutating": s.Writes, "watchStart": s.Starts} {
@@ -18,19 +18,19 @@ func (s *Seats) Metrics(gauge, counter func(name, help string, value float64, la
 		}
 	}
 	w := s.Watches
-	gauge("weir_proxy_watch_memory_budget_bytes", "The bound of the memory of all watches; 0: none.", float64(max(w.Memory.Limit(), 0)))
-	gauge("weir_proxy_watch_memory_used_bytes", "The memory of all watches, with their connections and what is kept for slow ones.", float64(w.Memory.Used()))
-	gauge("weir_proxy_watch_memory_late_bytes", "The part of the memory of watches that is kept for slow ones.", float64(w.kept()))
+	gauge("weir_proxy_watch_memory_budget_bytes", "The limit of the memory of all watches; 0: no limit.", float64(max(w.Memory.Limit(), 0)))
+	gauge("weir_proxy_watch_memory_used_bytes", "The memory of all watches, including their connections and the changes that wait for slow ones.", float64(w.Memory.Used()))
+	gauge("weir_proxy_watch_memory_late_bytes", "The memory of the changes that wait for slow watches.", float64(w.kept()))
 	for limit, why := range [limits]string{limitTotal: "all", limitUser: "user", limitMemory: "memory"} {
 		counter("weir_proxy_watches_refused_total",
-			"Watches, logs and upgraded connections that were refused, for all: too many altogether; user: too many of one user; memory: none is left for watches.",
+			"Watches, logs and upgraded connections that the proxy refused. all: too many of all users; user: too many of one user; memory: the memory for watches was used up.",
 			float64(w.refused[limit].Load()), "for", why)
 	}
-	gauge("weir_proxy_response_memory_budget_bytes", "The bound of the memory of responses that wait for their clients to read them; 0: none.", float64(max(s.Unread.Limit(), 0)))
+	gauge("weir_proxy_response_memory_budget_bytes", "The limit of the memory of responses that wait for their clients to read them; 0: no limit.", float64(max(s.Unread.Limit(), 0)))
 	for _, l := range s.Unread.Usage() {
 		gauge("weir_proxy_response_memory_used_bytes", "The memory of responses that wait for their clients to read them, of callers that are known or unknown.",
 			float64(l.Used), "level", l.Level)
 		counter("weir_proxy_response_memory_refused_total",
-			"Reads that were refused because the responses that their callers have not read take all the memory that they may.", float64(l.Refused), "level", l.Level)
+			"Reads that the proxy refused because their callers' unread responses had used up their memory.", float64(l.Refused), "level", l.Level)
 	}
 }

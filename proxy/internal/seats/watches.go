@@ -69,10 +69,10 @@ const longRetrySeconds = 5
 var (
 	errTooManyWatches = apierrors.NewTooManyRequests("Too many watches, please try again later.", longRetrySeconds)
 	errTooManyOfUser  = apierrors.NewTooManyRequests("Too many watches of this user, please try again later.", longRetrySeconds)
-	errWatchMemory    = apierrors.NewTooManyRequests("The watches take all the memory that they may, please try again later.", longRetrySeconds)
+	errWatchMemory    = apierrors.NewTooManyRequests("The memory for watches is used up, please try again later.", longRetrySeconds)
 
 	// ErrTooManyStarts is the 429 for a WATCH that got no seat in Seats.Starts.
-	ErrTooManyStarts = apierrors.NewTooManyRequests("Too many watches begin at the same time, please try again later.", longRetrySeconds)
+	ErrTooManyStarts = apierrors.NewTooManyRequests("Too many watches start at the same time, please try again later.", longRetrySeconds)
 )
 
 func newWatches(c *Config) *Watches {

@@ -67,11 +67,11 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	set.StringVar(&o.tree, "tree", ".", "the checkout to measure, such as a git worktree of another commit")
 	set.StringVar(&o.dir, "dir", "measure/bench/baseline", "the directory of the baseline's files")
 	set.BoolVar(&o.check, "check", false, "compare the checkout with the baseline; its own results go to dist/baseline")
-	set.IntVar(&o.pods, "pods", 50_000, "how many pods there are")
-	set.IntVar(&o.runs, "runs", 5, "how often each side runs, in turn")
-	set.IntVar(&o.programRuns, "program-runs", 1, "how often each program runs, of those that others wrote")
-	only := set.String("only", "", "measure only these rows, by their names with commas")
-	without := set.String("without", "", "leave out these rows")
+	set.IntVar(&o.pods, "pods", 50_000, "number of pods")
+	set.IntVar(&o.runs, "runs", 5, "number of alternating runs of each side")
+	set.IntVar(&o.programRuns, "program-runs", 1, "number of runs of each program from another project")
+	only := set.String("only", "", "measure only these rows, separated by commas")
+	without := set.String("without", "", "omit these rows")
 	if err := set.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			set.SetOutput(stderr)
@@ -116,7 +116,7 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) (kept bool,
 	defer m.close()
 	failed := m.measure(ctx)
 	if ctx.Err() != nil {
-		return false, errors.New("interrupted: the rows that are measured stay")
+		return false, errors.New("interrupted; the measured rows are saved")
 	}
 	baseline, err := load(o.dir, rows)
 	if err != nil {

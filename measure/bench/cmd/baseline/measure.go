@@ -143,7 +143,7 @@ func (m *measurer) one(ctx context.Context, of row) error {
 		fmt.Fprintf(m.progress, "%s has it\n", path)
 		return nil
 	case have != nil && !m.check:
-		return fmt.Errorf("%s is of commit %s or of other flags: remove it, to record another baseline", path, have.Commit)
+		return fmt.Errorf("%s was measured at commit %s or with different flags: remove it to record a new baseline", path, have.Commit)
 	}
 	if of.program != "" {
 		err = m.runProgram(ctx, of, r)

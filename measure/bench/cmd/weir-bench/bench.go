@@ -33,22 +33,24 @@ func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "weir-bench",
 		Short: "Measure weir's informer against client-go's",
-		Long: "Bench measures weir's informer of pods against client-go's on the same server, each in a process of its own, several\n" +
-			"runs taken in turn, and prints the medians and their ratio. The cluster that kubectl's flags choose is only read from;\n" +
-			"without such a flag an embedded server is used. Without a verb it runs all of them\n" +
-			"but server, which measures the other half, weir's proxy against kube-apiserver, cost and grow.\n\n" +
-			"With -o json it prints an array of {name, weir{…}, clientgo{…}, ratio{…}, clientgoModes{list{…}, watchlist{…}}, floor{…},\n" +
-			"runs, spread{…}}. A figure's name ends in its unit, and has the same name in each of the objects; in spread, whose objects are\n" +
-			"named as the medians', it has the smallest and the largest value of all runs. A result that some flag makes another one has\n" +
-			"that flag under flags.\n\n" +
-			"With --dropin weir's side is the drop-in for client-go, package clientgo: the factories of both sides are the same\n" +
-			"interfaces, and the handlers look at the objects, of an update at the old and the new one, and keep none. Nothing is\n" +
-			"waited for until a heap is read: what a handler looks at does not stay decoded. A result's name ends in \"-dropin\" then.\n" +
-			"How much objects have in common decides most figures. --population says which ones the embedded server has: pods that are\n" +
-			"alike; pods of workloads that are unlike in shape and text; pods in which nothing repeats, random; or unlike pods among\n" +
-			"objects of some thirty kinds, mixed. sync then measures a program with an informer of each kind, the others one of pods.\n" +
-			"What controller-runtime reads by an index is measured by a benchmark in its own module, because linking it would add to\n" +
-			"the memory of everything here: go test -run '^$' -bench ListByIndex ./controllerruntime",
+		Long: "Bench measures weir's informer of pods against client-go's on the same server. Each run is a separate process, and the\n" +
+			"runs of both sides alternate. Bench prints the medians and their ratio. It only reads from the cluster that kubectl's\n" +
+			"flags select; without such a flag, it starts an embedded server. Without a verb, bench runs all verbs except server,\n" +
+			"which measures weir's proxy against kube-apiserver, cost and grow.\n\n" +
+			"With -o json, bench prints an array of {name, weir{…}, clientgo{…}, ratio{…}, clientgoModes{list{…}, watchlist{…}},\n" +
+			"floor{…}, runs, spread{…}}. The name of a figure ends in its unit, and is the same in all objects. spread has the same\n" +
+			"objects as the result, with the smallest and the largest value of all runs in place of the median. If a flag changes\n" +
+			"what is measured, flags contains that flag.\n\n" +
+			"With --dropin, weir's side is the drop-in for client-go, package clientgo, behind the same factory interfaces as\n" +
+			"client-go. The handlers read the objects, of an update the old and the new one, and retain none of them. Bench reads\n" +
+			"the heap without waiting, because objects that a handler has read do not stay decoded. The name of such a result ends\n" +
+			"in \"-dropin\".\n\n" +
+			"Most figures depend on how similar the objects are. --population selects the objects of the embedded server: similar\n" +
+			"pods (alike); pods of workloads with different shapes and texts (unlike); pods in which no text repeats (random); or\n" +
+			"unlike pods among objects of about thirty kinds (mixed). With mixed, sync measures a program with an informer of each\n" +
+			"kind, and the other verbs an informer of pods. A benchmark in module controllerruntime measures reads by an index\n" +
+			"through controller-runtime, because linking that module here would add to all memory figures:\n" +
+			"go test -run '^$' -bench ListByIndex ./controllerruntime",
 		Example: "  weir bench sync --pods 10000\n" +
 			"  weir bench relist --kubeconfig ~/.kube/config -o json\n" +
 			"  weir bench sync --dropin --unstructured\n" +
@@ -99,15 +101,15 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	fs := cmd.PersistentFlags()
 	fs.AddFlagSet(f.Flags)
 	fs.StringVarP(&f.output, "output", "o", "", "Output format: json; a table if empty")
-	fs.IntVar(&f.Runs, "runs", 0, "Runs of each side; 0 for what suits the verb (3, or 1 for the long ones)")
-	fs.IntVar(&f.pods, "pods", 50_000, "Pods of the embedded server, when no cluster is chosen")
+	fs.IntVar(&f.Runs, "runs", 0, "Runs of each side; 0: 3, or 1 for verbs that run long")
+	fs.IntVar(&f.pods, "pods", 50_000, "Pods of the embedded server, if no cluster is selected")
 	fs.StringVar(&f.Population, populationFlag, podsim.Alike,
-		"Which objects the embedded server has: "+podsim.PopulationChoices())
-	fs.IntVar(&f.Objects, "objects", 50_000, "Pods of the stub that watch, relist, leak and blocked use; lent by the server, copied if it has fewer")
-	fs.DurationVar(&f.Period, "period", 30*time.Second, "Resync period of resync")
-	fs.IntVar(&f.Relists, "relists", 5, "How often relist makes the informer list again")
-	fs.DurationVar(&f.Duration, "duration", 0, "How long watch, blocked and read --dropin measure; 0 for what suits the verb (5s, 1m, 30s)")
-	fs.BoolVar(&f.DropIn, "dropin", false, "Measure the drop-in for client-go, with handlers that look at the objects")
+		"Objects of the embedded server: "+podsim.PopulationChoices())
+	fs.IntVar(&f.Objects, "objects", 50_000, "Pods of the stub server of watch, relist, leak and blocked; they are the server's pods, and copies if it has fewer")
+	fs.DurationVar(&f.Period, "period", 30*time.Second, "Resync period of the verb resync")
+	fs.IntVar(&f.Relists, "relists", 5, "Number of relists of the verb relist")
+	fs.DurationVar(&f.Duration, "duration", 0, "How long watch, blocked and read --dropin measure; 0: 5s, 1m and 30s")
+	fs.BoolVar(&f.DropIn, "dropin", false, "Measure the drop-in for client-go, with handlers that read the objects")
 }
 
 // addOwn adds the flags that only the verb v has.
@@ -116,19 +118,19 @@ func (f *benchFlags) addOwn(cmd *cobra.Command, v informers.Verb) {
 	for _, option := range v.Takes {
 		switch option {
 		case informers.TakesUnstructured:
-			fs.BoolVar(&f.Unstructured, option, false, "As unstructured, from JSON")
+			fs.BoolVar(&f.Unstructured, option, false, "Informers of unstructured objects, from JSON")
 		case informers.TakesCustom:
-			fs.BoolVar(&f.Custom, option, false, "The stub's pods are custom resources, read by a generated client")
+			fs.BoolVar(&f.Custom, option, false, "Serve the stub's pods as custom resources, for a generated client")
 		case informers.TakesTransform:
-			fs.BoolVar(&f.Transform, option, false, "Drop managedFields: by a transform, natively by Options.DropFields")
+			fs.BoolVar(&f.Transform, option, false, "Drop managedFields: with a transform in client-go and the drop-in, with Options.DropFields in weir's informer")
 		case informers.TakesUnwrapped:
-			fs.BoolVar(&f.Unwrapped, option, false, "With --dropin: on clients whose config was not wrapped")
+			fs.BoolVar(&f.Unwrapped, option, false, "With --dropin: use clients whose config was not wrapped")
 		case informers.TakesHandlers:
-			fs.IntVar(&f.Handlers, option, 1, "Handlers of the informer, all alike")
+			fs.IntVar(&f.Handlers, option, 1, "Number of identical handlers of the informer")
 		case informers.TakesChange:
 			fs.StringSliceVar(&f.Changes, option, []string{informers.ChangeMix},
-				"What changes in the pods, one or several in turn: "+strings.Join(informers.Changes(), ", ")+
-					"; lifecycle: rollouts replace pods, which are created, scheduled, started, ready and deleted, while others stay as they are")
+				"Changes of the pods, one or several in turn: "+strings.Join(informers.Changes(), ", ")+
+					"; lifecycle: rollouts create, schedule, start and delete pods, and the other pods do not change")
 		}
 	}
 }
@@ -139,7 +141,7 @@ func (f *benchFlags) clusterChosen() bool { return len(f.Given()) > 0 }
 func (f *benchFlags) check() error {
 	switch {
 	case f.Overrides.Context.Namespace != "":
-		return command.Usagef("bench measures with the pods of all namespaces: -n has no place")
+		return command.Usagef("-n: bench measures the pods of all namespaces")
 	case f.output != "" && f.output != "json":
 		return command.Usagef("-o %s: the output can be json", f.output)
 	case f.Runs < 0:
@@ -149,7 +151,7 @@ func (f *benchFlags) check() error {
 	case f.Objects > 10_000_000:
 		return command.Usagef("--objects can be at most 10,000,000")
 	case f.Unwrapped && !f.DropIn:
-		return command.Usagef("--unwrapped is of the drop-in: it needs --dropin")
+		return command.Usagef("--unwrapped needs --dropin")
 	case f.Handlers < 0:
 		return command.Usagef("--handlers cannot be negative")
 	case f.Period < time.Second:
@@ -175,7 +177,7 @@ func (f *benchFlags) checkPopulation() error {
 		return command.Usagef("--%s: %v", populationFlag, err)
 	}
 	if f.Population != podsim.Alike && f.clusterChosen() {
-		return command.Usagef("--%s is of the embedded server: a cluster that is chosen has its own pods", populationFlag)
+		return command.Usagef("--%s applies to the embedded server: the selected cluster has its own pods", populationFlag)
 	}
 	return nil
 }
@@ -238,7 +240,7 @@ func printResult(w io.Writer, r informers.Result, behind bool) error {
 func (f *benchFlags) connect(ctx context.Context) (done func() error, err error) {
 	done = func() error { return nil }
 	if !f.clusterChosen() {
-		fmt.Fprintf(f.Progress, "no cluster chosen: measuring on an embedded API server with %s pods\n", humanize.Count(int64(f.pods)))
+		fmt.Fprintf(f.Progress, "no cluster selected: measuring on an embedded API server with %s pods\n", humanize.Count(int64(f.pods)))
 		server, err := process.StartServer(ctx, process.ServerSpec{Pods: f.pods, Population: f.Population, Seed: 1})
 		if err != nil {
 			return done, fmt.Errorf("start the embedded server: %w", err)
@@ -249,7 +251,7 @@ func (f *benchFlags) connect(ctx context.Context) (done func() error, err error)
 			return done, err
 		}
 		f.Args = f.Given()
-		fmt.Fprintf(f.Progress, "measuring on %s, which is only read from\n", f.Config.Host)
+		fmt.Fprintf(f.Progress, "measuring on %s; bench only reads from it\n", f.Config.Host)
 	}
 	if err := informers.Check(ctx, f.Config); err != nil {
 		done()

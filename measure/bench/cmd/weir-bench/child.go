@@ -14,11 +14,11 @@ func newChild() *cobra.Command {
 	flags := command.NewClusterFlags()
 	cmd := &cobra.Command{
 		Use:    process.Verb + " ROLE",
-		Short:  "Not for people: a child process of weir",
+		Short:  "A child process that weir starts; not for direct use",
 		Hidden: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return command.Usagef("%s takes one ROLE", cmd.CommandPath())
+				return command.Usagef("%s needs one ROLE", cmd.CommandPath())
 			}
 			return nil
 		},

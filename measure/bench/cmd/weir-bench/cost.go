@@ -19,27 +19,27 @@ func newBenchCost(b *benchFlags) *cobra.Command {
 	f := &serverFlags{benchFlags: b, Options: servers.Defaults()}
 	cmd := &cobra.Command{
 		Use:   "cost",
-		Short: "Measure what requests cost kube-apiserver, which weir doctor predicts with",
-		Long: "Cost measures what each part of a request costs a kube-apiserver, and a weir proxy in\n" +
-			"front of it: CPU by request, by object that a selector is held against, by byte that is\n" +
-			"sent in each form, and by event; and memory by LIST under way. It then has incidents of\n" +
-			"weir lab happen, and compares what they cost with what is predicted. It takes some five\n" +
-			"minutes, and floods the server, which has to be one for tests. With -o json it prints\n" +
-			"what measure/doctor/cost/model.json has; make cost-model measures it again.\n\n" +
-			"Without a cluster it measures the embedded server, which is much cheaper than a\n" +
-			"kube-apiserver.",
-		Example: "  go run ./e2e/realserver --pods 10000  # prints a kubeconfig, and where etcd is\n" +
+		Short: "Measure the costs of requests, from which weir doctor predicts",
+		Long: "Cost measures how much each part of a request costs a kube-apiserver, and a weir proxy\n" +
+			"in front of it: CPU per request, per object that the server compares with a selector,\n" +
+			"per sent byte in each encoding, and per event; and memory per LIST in progress. It then\n" +
+			"replays incidents of weir lab, and compares their costs with the predictions. Cost runs\n" +
+			"for about five minutes and overloads the server: use a test cluster. -o json prints the\n" +
+			"content of measure/doctor/cost/model.json; make cost-model measures that file again.\n\n" +
+			"Without a cluster, cost measures the embedded server, which needs much less CPU and\n" +
+			"memory than a kube-apiserver.",
+		Example: "  go run ./e2e/realserver --pods 10000  # prints a kubeconfig and the address of etcd\n" +
 			"  weir bench cost --kubeconfig PATH --etcd http://127.0.0.1:PORT",
 		Args: command.NoArgs[*cobra.Command],
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.runCost(cmd) },
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.Proxy, "proxy", "",
-		"The program weir-proxy; empty: the one beside this command, built in a checkout, or in the path")
+		"The program weir-proxy; empty: the one next to this command, one built in a checkout, or the one in the path")
 	fs.BoolVar(&f.Writes, "writes", false,
-		"Allow to set an annotation on the cluster's pods, to measure what events cost")
+		"Allow setting an annotation on the cluster's pods, to measure the cost of events")
 	fs.StringVar(&f.EtcdURL, "etcd", "",
-		"URL of a test cluster's etcd, to write its pods there for the same purpose")
+		"URL of a test cluster's etcd, to change its pods there for the same purpose")
 	return cmd
 }
 
@@ -74,7 +74,7 @@ func printCosts(w io.Writer, m *cost.Model) error {
 	row("a connection", humanize.Seconds, s.Connection, p.Connection)
 	row("a LIST that finds nothing", humanize.Seconds, s.Request, p.Request)
 	row("  without resourceVersion", humanize.Seconds, s.Quorum, p.Quorum)
-	row("an object that is looked at", humanize.Seconds, s.Looked, p.Looked)
+	row("an examined object", humanize.Seconds, s.Looked, p.Looked)
 	row("an event to a WATCH", humanize.Seconds, s.Event, p.Event)
 	for _, encoding := range cost.Encodings() {
 		s, p := s.Encodings[encoding], p.Encodings[encoding]
@@ -83,7 +83,7 @@ func printCosts(w io.Writer, m *cost.Model) error {
 	}
 	rows = append(rows,
 		[]string{"memory: headroom", humanize.Number(100*m.Memory.Headroom) + " %", ""},
-		[]string{"memory: held for a stored MB in a LIST", megabytes(m.Memory.Held), ""},
+		[]string{"memory: per stored MB in a LIST", megabytes(m.Memory.Held), ""},
 		[]string{"", "", ""}, []string{"predicted", "measured", "off by"})
 	for _, c := range m.Checks {
 		what, unit := strings.Join([]string{c.Incident, c.Way, c.Figure}, ", "), unitOf(c.Figure)

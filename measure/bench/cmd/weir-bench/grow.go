@@ -36,27 +36,28 @@ func newBenchGrow(b *benchFlags) *cobra.Command {
 		names = append(names, a.name)
 	}
 	cmd := &cobra.Command{
-		Use: "grow", Short: "How the figures grow: with objects, informers, handlers and watchers", Args: command.NoArgs[*cobra.Command],
-		Long: "Grow measures informers of up to 500,000 pods, up to 100 informers, up to 1,000 handlers and up to 100 informers of 100\n" +
-			"handlers each beside client-go's, and up to 10,000 watchers of the watch cache, with a kubeconfig beside\n" +
-			"kube-apiserver's. Each side is measured once at each point, in a process of its own. What would take more memory than\n" +
-			"there is is left out. All of it takes about 40 minutes on 2 cores; --only and --most make it less. Progress goes to\n" +
-			"stderr, a line for each point.\n\n" +
-			"Pods come from a stub, which copies those of the server. Watchers change pods: on a cluster --writes or --etcd have to\n" +
-			"allow it, as for weir bench server. LISTs at a time are those of all informers of the process.\n\n" +
-			"With -o json it prints {at, cpus, go, axes[]{name, points[]{n, side, figures{…}, skipped}}}. A figure's name ends in its\n" +
-			"unit.\n\nWhat grows, and the figures by their keys in -o json:\n\n" + what.String(),
+		Use: "grow", Short: "Measure figures for growing numbers of objects, informers, handlers and watchers", Args: command.NoArgs[*cobra.Command],
+		Long: "Grow measures weir and client-go with up to 500,000 pods, up to 100 informers, up to 1,000 handlers, and up to 100\n" +
+			"informers of 100 handlers each. It also measures up to 10,000 watchers of the watch cache and, with a kubeconfig, of\n" +
+			"kube-apiserver. It measures each side once per point, in a separate process. It omits points that would need more\n" +
+			"memory than the machine has. All points need about 40 minutes on 2 cores; --only and --most select some of them. Grow\n" +
+			"prints one line per point to stderr.\n\n" +
+			"The pods come from a stub server, which copies the pods of the real one. To measure watchers, grow changes pods; on a\n" +
+			"cluster, --writes or --etcd must allow that, as for weir bench server. The number of concurrent LISTs is counted over\n" +
+			"all informers of the process.\n\n" +
+			"With -o json, grow prints {at, cpus, go, axes[]{name, points[]{n, side, figures{…}, skipped}}}. The name of a figure ends\n" +
+			"in its unit.\n\nThe axes, and their figures by the keys in -o json:\n\n" + what.String(),
 		Example: "  weir bench grow --chart growth.svg\n" +
 			"  weir bench grow --only objects --most 50000 --population unlike --dropin",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.only, "only", nil, "Grow only these: "+strings.Join(names, ", "))
-	fs.IntVar(&f.most, "most", 0, "Leave out points above this; 0: none")
-	fs.StringVar(&f.chart, "chart", "", "Draw the figures as an SVG in this file")
-	fs.StringVar(&f.etcdURL, "etcd", "", "URL of a test cluster's etcd, to write its pods there for the watchers")
-	fs.BoolVar(&f.writes, "writes", false, "Allow to set an annotation on the cluster's pods, for the watchers")
-	fs.StringVar(&f.proxy, "proxy", "", "The program weir-proxy; empty: the one beside this command, built in a checkout, or in the path")
+	fs.StringSliceVar(&f.only, "only", nil, "Measure only these axes: "+strings.Join(names, ", "))
+	fs.IntVar(&f.most, "most", 0, "Omit points above this number; 0: omit none")
+	fs.StringVar(&f.chart, "chart", "", "Write a chart of the figures to this SVG file")
+	fs.StringVar(&f.etcdURL, "etcd", "", "URL of a test cluster's etcd, to change its pods there for the watchers")
+	fs.BoolVar(&f.writes, "writes", false, "Allow setting an annotation on the cluster's pods, for the watchers")
+	fs.StringVar(&f.proxy, "proxy", "", "The program weir-proxy; empty: the one next to this command, one built in a checkout, or the one in the path")
 	return cmd
 }
 

@@ -123,7 +123,7 @@ func (g *grownAxis) tooMuch(side string, n int, memory float64) string {
 		}
 		needs := p.Figures["peakRSSBytes"] + grows*(float64(g.axis.scale(n))/float64(g.axis.scale(p.N))-1)
 		if memory > 0 && needs > memory {
-			return fmt.Sprintf("it would take about %s", humanize.Bytes(int64(needs)))
+			return fmt.Sprintf("it would need about %s", humanize.Bytes(int64(needs)))
 		}
 		return ""
 	}

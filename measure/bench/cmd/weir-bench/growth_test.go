@@ -77,7 +77,7 @@ func TestRunSkips(t *testing.T) {
 		t.Errorf("measured %v", m.measured)
 	}
 	points := r.Axes[0].Points
-	if last := points[len(points)-1]; last.Side != sideClientGo || last.Skipped != "it would take about 200 KB" {
+	if last := points[len(points)-1]; last.Side != sideClientGo || last.Skipped != "it would need about 200 KB" {
 		t.Errorf("last point %+v", last)
 	}
 	r.CPUs = 2
@@ -96,9 +96,9 @@ func TestTooMuch(t *testing.T) {
 		figures figures.Values
 		want    string
 	}{
-		{figures.Values{"peakRSSBytes": 3e9}, "it would take about 30.0 GB"},
+		{figures.Values{"peakRSSBytes": 3e9}, "it would need about 30.0 GB"},
 		{figures.Values{"peakRSSBytes": 3e9, "rssGrowthBytes": 1e8}, ""},
-		{figures.Values{"peakRSSBytes": 3e9, "rssGrowthBytes": 1e9}, "it would take about 12.0 GB"},
+		{figures.Values{"peakRSSBytes": 3e9, "rssGrowthBytes": 1e9}, "it would need about 12.0 GB"},
 	} {
 		g := grownAxis{axis: a, Points: []growthPoint{{N: 1, Side: sideWeir, Figures: test.figures}}}
 		check.Equal(t, g.tooMuch(sideWeir, 10, 10e9), test.want, "%v", test.figures)

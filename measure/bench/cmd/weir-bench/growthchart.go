@@ -39,7 +39,7 @@ func (r *growthReport) chart() string {
 		fmt.Fprintf(&b, `<text x="%g" y="20" fill="%s" font-weight="600" font-size="13">%s</text>`+"\n", x, colourOf[side], side)
 		x += 110
 	}
-	fmt.Fprintf(&b, `<text class="m" x="%g" y="20">dotted: in proportion</text>`+"\n", x)
+	fmt.Fprintf(&b, `<text class="m" x="%g" y="20">dotted: proportional growth</text>`+"\n", x)
 	for i, g := range r.Axes {
 		fmt.Fprintf(&b, `<g transform="translate(%g,%g)"><text class="t" x="8" y="-14" font-weight="600">%s</text>`+"\n",
 			panelWidth*float64(i), headHeight, html.EscapeString(g.axis.label))

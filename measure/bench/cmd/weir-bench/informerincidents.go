@@ -46,9 +46,9 @@ var informerIncidents = []incident{firstList, pinnedArray, resync, relist, slowH
 
 var firstList = incident{
 	Name: "first-list", Title: "Resident memory during the first sync",
-	Text: "An informer's first LIST, or the WATCH that takes its place, brings every object at once. client-go holds the body that it reads, the list " +
-		"that it decodes from it, and the store that it fills, all at the same time, and garbage beside them.",
-	Level:  "Weir reads the answer as a stream and packs each object as it comes, so that there is never more than the store and one object.",
+	Text: "An informer's first LIST, or the WATCH in its place, returns all objects. client-go has the body, the decoded list and the store in memory " +
+		"at the same time, and garbage in addition.",
+	Level:  "Weir reads the response as a stream and packs each object when it arrives, so memory contains only the store and one object.",
 	replay: informerReplay{Replay: informers.Replay{Verb: "sync", Every: 20 * time.Millisecond, Sides: []informers.Side{byList, byWatchList, byDropIn, byWeir}}},
 	curve:  residentMemory,
 	figures: []figures.Figure{
@@ -59,9 +59,9 @@ var firstList = incident{
 
 var pinnedArray = incident{
 	Name: "pinned-array", Title: "Live heap while 99 % of the objects are deleted",
-	Text: "A decoded list is one array. Who keeps a pointer to one of its objects keeps all of them: 1 % of the objects that are left, spread evenly, hold the memory of " +
-		"100 % (kubernetes issue 111370). client-go's reflector copies the objects today. meta.ExtractList, which other caches are made with, does not.",
-	Level: "Weir's objects are packed bytes of their own, and decoded objects share no array.",
+	Text: "A decoded list is one array. A pointer to one of its objects keeps the whole array in memory: if 1 % of the objects remain, spread evenly, they occupy the memory of " +
+		"100 % (kubernetes issue 111370). Today, client-go's reflector copies the objects. meta.ExtractList, which other caches use, does not.",
+	Level: "Weir packs each object separately, and decoded objects share no array.",
 	replay: informerReplay{Replay: informers.Replay{Verb: "leak", Every: 20 * time.Millisecond, Sides: []informers.Side{
 		{Label: "meta.ExtractList", Extract: true}, byWatchList, byWeir,
 	}}},
@@ -73,10 +73,10 @@ var pinnedArray = incident{
 }
 
 var resync = incident{
-	Name: "resync", Title: "Calls of a handler in 100 ms, a resync each 3 s",
-	Text: "The resync period hands every object that is held to the handlers again. It makes no request: it refreshes nothing, whether it is 10 hours or, as here, " +
-		"3 seconds. client-go hands out all objects at once, and a handler that asks the API server for something asks as often at once. kube-controller-manager draws each " +
-		"informer's period between once and twice its own; that moves the burst.",
+	Name: "resync", Title: "Calls of a handler in 100 ms, with a resync every 3 s",
+	Text: "Once per resync period, an informer passes all cached objects to its handlers again. It sends no request, so a resync refreshes nothing, whether the period is 10 hours or, as here, " +
+		"3 seconds. client-go passes all objects in one burst, and a handler that sends a request per object sends a burst of requests. kube-controller-manager draws each " +
+		"informer's period between once and twice its own period, which only moves the burst.",
 	Level: "Weir spreads each resync over its period.",
 	replay: informerReplay{
 		Replay: informers.Replay{Verb: "resync", Every: 100 * time.Millisecond, Sides: []informers.Side{
@@ -93,9 +93,9 @@ var resync = incident{
 
 var relist = incident{
 	Name: "relist", Title: "Resident memory over three relists in which nothing has changed",
-	Text: "A watch whose resourceVersion is compacted ends with 410 Expired, and the informer lists again. client-go decodes the whole state a second time beside what it holds, " +
-		"replaces its store, and tells the handlers of an update for each object, changed or not.",
-	Level: "Weir compares each object's bytes with what it holds, and tells of what is different: here of nothing.",
+	Text: "A watch whose resourceVersion is compacted ends with 410 Expired, and the informer lists again. client-go decodes the whole state a second time while it still has the first, " +
+		"replaces its store, and sends the handlers an update of each object, changed or not.",
+	Level: "Weir compares each object's bytes with the stored ones, and reports only differences. Here there are none.",
 	replay: informerReplay{
 		Replay:  informers.Replay{Verb: "relist", Every: 50 * time.Millisecond, Sides: []informers.Side{byList, byWatchList, byDropIn, byWeir}},
 		prepare: func(o *informers.Options) { o.Relists = 3 },
@@ -108,10 +108,10 @@ var relist = incident{
 }
 
 var slowHandler = incident{
-	Name: "slow-handler", Title: "Resident memory behind a blocked handler, 2,000 updates a second",
-	Text: "client-go queues each event for each handler, old and new object, in a buffer without a bound. Behind a handler that blocks, on a lock or a slow request, it grows until the " +
+	Name: "slow-handler", Title: "Resident memory behind a blocked handler, 2,000 updates per second",
+	Text: "client-go queues each event for each handler, with the old and the new object, in an unbounded buffer. If a handler blocks on a lock or a slow request, the buffer grows until the " +
 		"process is killed.",
-	Level: "Weir's handlers are cursors over one log of changes. A change of an object that the handler has yet to be told of takes the place of the last one, so what is pending is bounded by the number of objects.",
+	Level: "Weir's handlers are cursors over one log of changes. A new change of an object replaces the change that the handler has not received yet, so the number of objects limits the number of pending changes.",
 	replay: informerReplay{
 		Replay:  informers.Replay{Verb: "blocked", Every: 50 * time.Millisecond, Sides: []informers.Side{byWatchList, byDropIn, byWeir}},
 		prepare: func(o *informers.Options) { o.Duration = blockedFor },
@@ -119,6 +119,6 @@ var slowHandler = incident{
 	curve: residentMemory,
 	figures: []figures.Figure{
 		figures.New("growthBytes", "heap grown", figures.Bytes), figures.New("events", "events received", figures.Count),
-		figures.New("otherHandlerEvents", "told the other handler", figures.Count), figures.New("peakRSSBytes", "peak RSS", figures.Bytes),
+		figures.New("otherHandlerEvents", "events of the other handler", figures.Count), figures.New("peakRSSBytes", "peak RSS", figures.Bytes),
 	},
 }

@@ -50,16 +50,16 @@ func newLab() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   labName + " [INCIDENT...]",
-		Short: "Replay incidents of informers, client-go's and weir's side by side",
-		Long: "Lab replays what informers are known to do to a cluster or to themselves, with client-go's and with weir's\n" +
-			"on embedded servers, each in a process of its own. It prints a table, and writes a page with what it measured\n" +
-			"over time. All of it takes two and a half minutes on two cores.\n\n" +
+		Short: "Replay incidents of informers with client-go and with weir",
+		Long: "Lab replays known incidents of informers on embedded servers: with client-go's informer and with weir's, each in\n" +
+			"a separate process. It prints a table, and writes a page with charts of the measurements over time. All incidents\n" +
+			"need two and a half minutes on two cores.\n\n" +
 			"The incidents: " + strings.Join(wrapped(strings.Join(names, ", "), 90), "\n") + ".\n\n" +
-			"Some of them weigh more on a kube-apiserver than on the embedded server, which has weir's watch cache. Their\n" +
-			"output says so. --real replays all on a kube-apiserver: on one for tests, since it is flooded with requests,\n" +
-			"and an annotation of its pods is changed again and again.\n\n" +
-			"With -o json it prints {at, pods, real, cpus, go, incidents[]{name, sides[]{side, figures{…}, trace{everyMillis,\n" +
-			"rssBytes[], heapBytes[], cpuSeconds[], events[], marks[]{millis, what}}}}}. A figure's name ends in its unit.",
+			"Some incidents cost a kube-apiserver more than the embedded server, which has weir's watch cache. Their output\n" +
+			"says so. --real replays all incidents on a kube-apiserver. Use a test cluster, because lab overloads it with\n" +
+			"requests and repeatedly changes an annotation of its pods.\n\n" +
+			"With -o json, lab prints {at, pods, real, cpus, go, incidents[]{name, sides[]{side, figures{…}, trace{everyMillis,\n" +
+			"rssBytes[], heapBytes[], cpuSeconds[], events[], marks[]{millis, what}}}}}. The name of a figure ends in its unit.",
 		Example: "  weir lab\n" +
 			"  weir lab resync relist --pods 50000\n" +
 			"  weir lab first-list --charts . --html ''\n" +
@@ -69,10 +69,10 @@ func newLab() *cobra.Command {
 		RunE:      func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	fs := cmd.Flags()
-	fs.IntVar(&f.Objects, "pods", 0, fmt.Sprintf("Pods of the server, as many for each incident (default %s, or fewer where the incident has many clients)", humanize.Count(labPods)))
-	fs.StringVar(&f.real, "real", "", "Replay on the kube-apiserver of this kubeconfig, a test cluster with pods, in the place of embedded servers")
-	fs.StringVar(&f.page, "html", "lab.html", "Write the page to this file; empty: write none")
-	fs.StringVar(&f.charts, "charts", "", "Write each incident's picture to INCIDENT.svg in this directory")
+	fs.IntVar(&f.Objects, "pods", 0, fmt.Sprintf("Pods of the server, the same number for each incident (default %s, or fewer if the incident has many clients)", humanize.Count(labPods)))
+	fs.StringVar(&f.real, "real", "", "Replay on the kube-apiserver of this kubeconfig, a test cluster with pods, instead of on embedded servers")
+	fs.StringVar(&f.page, "html", "lab.html", "Write the page to this file; empty: no page")
+	fs.StringVar(&f.charts, "charts", "", "Write each incident's chart to INCIDENT.svg in this directory")
 	fs.StringVarP(&f.output, "output", "o", "", "Output format: json; a table if empty")
 	return cmd
 }
@@ -82,7 +82,7 @@ func (f *labFlags) check(cmd *cobra.Command, args []string) (err error) {
 	case f.output != "" && f.output != "json":
 		return command.Usagef("-o %s: the output can be json", f.output)
 	case f.real != "" && cmd.Flags().Changed("pods"):
-		return command.Usagef("--pods is of an embedded server; with --real the cluster has its own")
+		return command.Usagef("--pods applies to embedded servers; the cluster of --real has its own pods")
 	case cmd.Flags().Changed("pods") && f.Objects <= 0 || f.Objects > maxLabPods:
 		return command.Usagef("--pods must be from 1 to %s", humanize.Count(maxLabPods))
 	}

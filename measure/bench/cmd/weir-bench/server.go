@@ -38,37 +38,37 @@ func newBenchServer(b *benchFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Measure weir's proxy against kube-apiserver",
-		Long: "Server makes the same requests to a kube-apiserver and to a weir proxy in front of it, several runs taken in turn, and\n" +
-			"prints the medians, their ratio, and which of them miss what is wanted of the proxy. Each run of the proxy is a\n" +
-			"fresh process. The load comes from this process; no figure includes it, but it needs CPU too. CPU and memory are read\n" +
-			"from /proc where the server runs on this machine, else from its /metrics, which the kubeconfig's user must then be allowed\n" +
-			"to read, as /debug/pprof is for the heap.\n\n" +
-			"Without a cluster an embedded server is the proxy's upstream, and only the proxy is measured.\n\n" +
-			"The cluster is only read from, unless --writes allows to set an annotation on its pods again and again. A kube-apiserver\n" +
-			"has more work with these writes than with serving watchers: what they cost it alone is measured first and\n" +
-			"taken off, and on a small machine their rate is not reached. --etcd is for test clusters: there the pods are written\n" +
-			"straight into etcd, which costs kube-apiserver and proxy no more than following.\n\n" +
-			"With -o json it prints an array of {name, weir{…}, apiserver{…}, ratio{…}, wanted{…}, missed[…], runs}.\n\n" +
-			"What is measured, and the figures by their keys in -o json:\n\n" + what.String(),
-		Example: "  go run ./e2e/realserver --pods 50000        # prints a kubeconfig, and where etcd is\n" +
+		Long: "Server sends the same requests to a kube-apiserver and to a weir proxy in front of it. The runs of both sides alternate,\n" +
+			"and each run of the proxy is a new process. Server prints the medians, their ratio, and the figures in which the proxy\n" +
+			"misses its target. This process generates the load; no figure includes the load, but the load also needs CPU. If the\n" +
+			"measured server runs on this machine, its CPU and memory come from /proc. Otherwise they come from its /metrics and\n" +
+			"/debug/pprof, which the kubeconfig's user must be allowed to read.\n\n" +
+			"Without a cluster, the proxy's upstream is an embedded server, and only the proxy is measured.\n\n" +
+			"Server only reads from the cluster, unless --writes allows it to change an annotation of the pods repeatedly. These\n" +
+			"writes cost a kube-apiserver more than serving watchers, so server first measures their cost alone and subtracts it. A\n" +
+			"small machine does not reach the requested rate. --etcd is for test clusters: it changes the pods directly in etcd, so\n" +
+			"that kube-apiserver and the proxy only follow the changes.\n\n" +
+			"With -o json, server prints an array of {name, weir{…}, apiserver{…}, ratio{…}, wanted{…}, missed[…], runs}.\n\n" +
+			"The measurements, and their figures by the keys in -o json:\n\n" + what.String(),
+		Example: "  go run ./e2e/realserver --pods 50000        # prints a kubeconfig and the address of etcd\n" +
 			"  weir bench server --kubeconfig PATH --etcd http://127.0.0.1:PORT\n" +
 			"  weir bench server --kubeconfig PATH --only label,list --runs 5",
 		Args: command.NoArgs[*cobra.Command],
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.only, "only", nil, "Measure only these")
-	fs.StringVar(&f.Proxy, "proxy", "", "The program weir-proxy; empty: the one beside this command, built in a checkout, or in the path")
-	fs.BoolVar(&f.Writes, "writes", false, "Allow to set an annotation on the cluster's pods, for what is measured while pods change")
-	fs.StringVar(&f.EtcdURL, "etcd", "", "URL of a test cluster's etcd, to write its pods there while they are to change")
-	fs.IntVar(&f.SlowAPIServer, "slow-apiserver", 0, "Slow readers of kube-apiserver in slowlists, which may take all memory; 0: none, only of the proxy")
-	fs.IntVar(&f.Kubelets, "kubelets", f.Kubelets, "Watchers of kubelets")
-	fs.IntVar(&f.Watchers, "watchers", f.Watchers, "Watchers of everybody")
-	fs.IntVar(&f.Crowd, "crowd", f.Crowd, "Watchers by node of crowd, beside --watchers of everything")
-	fs.IntVar(&f.Stalled, "stalled", f.Stalled, "Watchers of stalled that read nothing")
-	fs.IntVar(&f.Herd, "herd", f.Herd, "Clients of herd; fewer of many pods")
-	fs.IntVar(&f.SlowProtobuf, "slow-protobuf", f.SlowProtobuf, "Slow readers of protobuf in slowlists")
-	fs.IntVar(&f.SlowJSON, "slow-json", f.SlowJSON, "Slow readers of JSON in slowlists")
+	fs.StringSliceVar(&f.only, "only", nil, "Run only these measurements")
+	fs.StringVar(&f.Proxy, "proxy", "", "The program weir-proxy; empty: the one next to this command, one built in a checkout, or the one in the path")
+	fs.BoolVar(&f.Writes, "writes", false, "Allow setting an annotation on the cluster's pods, for measurements while pods change")
+	fs.StringVar(&f.EtcdURL, "etcd", "", "URL of a test cluster's etcd, to change its pods there for the same measurements")
+	fs.IntVar(&f.SlowAPIServer, "slow-apiserver", 0, "Slow readers of kube-apiserver in slowlists, which may use all memory; 0: measure only the proxy")
+	fs.IntVar(&f.Kubelets, "kubelets", f.Kubelets, "Watchers in kubelets")
+	fs.IntVar(&f.Watchers, "watchers", f.Watchers, "Watchers in everybody")
+	fs.IntVar(&f.Crowd, "crowd", f.Crowd, "Watchers by node in crowd, in addition to --watchers of all pods")
+	fs.IntVar(&f.Stalled, "stalled", f.Stalled, "Watchers in stalled that read nothing")
+	fs.IntVar(&f.Herd, "herd", f.Herd, "Clients in herd; fewer if there are many pods")
+	fs.IntVar(&f.SlowProtobuf, "slow-protobuf", f.SlowProtobuf, "Slow readers in slowlists that request protobuf")
+	fs.IntVar(&f.SlowJSON, "slow-json", f.SlowJSON, "Slow readers in slowlists that request JSON")
 	return cmd
 }
 
@@ -83,7 +83,7 @@ func (f *serverFlags) check(cmd *cobra.Command) error {
 		}
 	})
 	if wrong != "" {
-		return command.Usagef("--%s has no place with bench %s", wrong, cmd.Name())
+		return command.Usagef("--%s does not apply to bench %s", wrong, cmd.Name())
 	}
 	if _, err := servers.Named(f.only...); err != nil {
 		return command.Usagef("--only: %v", err)
@@ -101,10 +101,10 @@ func (f *serverFlags) check(cmd *cobra.Command) error {
 		return nil
 	}
 	if u, err := url.Parse(f.EtcdURL); err != nil || u.Scheme != "http" || u.Host == "" {
-		return command.Usagef("--etcd %q: want a URL such as http://127.0.0.1:2379, of an etcd that asks for no credentials", f.EtcdURL)
+		return command.Usagef("--etcd %q: want a URL such as http://127.0.0.1:2379, of an etcd that requires no credentials", f.EtcdURL)
 	}
 	if !f.clusterChosen() {
-		return command.Usagef("--etcd is of a cluster: choose it with --kubeconfig")
+		return command.Usagef("--etcd needs a cluster: select it with --kubeconfig")
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (f *serverFlags) prepare(cmd *cobra.Command) (servers.Options, error) {
 		o.Duration, o.Cheap, o.Follow = f.benchFlags.Duration, min(f.benchFlags.Duration, o.Cheap), min(f.benchFlags.Duration, o.Follow)
 	}
 	if !f.clusterChosen() {
-		fmt.Fprintf(o.Progress, "no cluster chosen: measuring only weir, in front of an embedded API server with %s pods\n", humanize.Count(int64(f.pods)))
+		fmt.Fprintf(o.Progress, "no cluster selected: measuring only weir, in front of an embedded API server with %s pods\n", humanize.Count(int64(f.pods)))
 		return o, nil
 	}
 	var err error
@@ -143,12 +143,12 @@ func (f *serverFlags) prepare(cmd *cobra.Command) (servers.Options, error) {
 	if err := informers.Check(cmd.Context(), o.Config); err != nil {
 		return o, command.Explain(err)
 	}
-	how := "which is only read from"
+	how := "from which bench only reads"
 	switch {
 	case o.EtcdURL != "":
 		how = "whose pods change in etcd"
 	case o.Writes:
-		how = "on whose pods an annotation is set"
+		how = "whose pods receive an annotation"
 	}
 	fmt.Fprintf(o.Progress, "measuring on %s, %s\n", o.Config.Host, how)
 	return o, nil
@@ -175,7 +175,7 @@ func (f *serverFlags) run(cmd *cobra.Command) error {
 	var failed []error // if one measurement fails, the others continue
 	for _, s := range scenarios {
 		if err := b.Allows(s); err != nil && len(f.only) == 0 {
-			fmt.Fprintf(o.Progress, "%s is left out: it needs --writes or --etcd\n", s.Name)
+			fmt.Fprintf(o.Progress, "omitting %s: it needs --writes or --etcd\n", s.Name)
 			continue
 		} else if errors.Is(err, servers.ErrNoWrites) {
 			return command.Usagef("%s changes pods: it needs --writes or --etcd", s.Name)
@@ -185,7 +185,7 @@ func (f *serverFlags) run(cmd *cobra.Command) error {
 			if ctx.Err() != nil {
 				return fmt.Errorf("interrupted during %s", s.Name)
 			}
-			fmt.Fprintf(o.Progress, "%s: and on with the rest\n", command.OneLine(err))
+			fmt.Fprintf(o.Progress, "%s; continuing with the other measurements\n", command.OneLine(err))
 			failed = append(failed, err)
 			continue
 		}

@@ -57,17 +57,17 @@ var (
 
 // answersAlike is the value of Embedded for incidents whose picture shows the work that requests
 // cause.
-const answersAlike = "The embedded server answers out of the same watch cache as weir-proxy. A kube-apiserver takes several times the CPU for the same answers: replay it on one with --real."
+const answersAlike = "The embedded server answers from the same watch cache as weir-proxy. A kube-apiserver uses several times the CPU for the same answers: --real replays the incident on one."
 
 // serverIncidents are the incidents that clients cause in API servers.
 var serverIncidents = []incident{resyncStorm, nodeAgents, initialEvents, concurrentLists, thunderingRestart}
 
 var resyncStorm = incident{
-	Name: "resync-storm", Title: "CPU that the API server has used in one resync",
-	Text: "A handler that LISTs by a label selector for each object that it is handed is called for all objects at once when the resync comes: as many LISTs as there are objects, in " +
-		"one burst, each a walk over all objects in kube-apiserver, which has no index by label. resourceVersion \"0\" saves it the question to etcd, and no more. A " +
-		"filter before the LIST saves what it refuses. Through the proxy the API server sees nothing of it.",
-	Level:    "Weir's informer finds the objects in an index of its own, and hands out the resync over its whole period: no request at all.",
+	Name: "resync-storm", Title: "CPU used by the API server in one resync",
+	Text: "A handler sends a LIST with a label selector for each object that it receives. A resync passes all objects to the handler in one burst, which causes one LIST per object. For each " +
+		"LIST, kube-apiserver compares all objects, because it has no index by label. resourceVersion \"0\" only saves the request to etcd. A filter before the LIST " +
+		"saves the LISTs of the objects that it rejects. With the proxy, the API server receives none of these LISTs.",
+	Level:    "Weir's informer finds the objects in its own index, and spreads the resync over its period. It sends no request.",
 	Embedded: answersAlike,
 	replay: serverReplay{servers.ResyncStorm(), func(o *servers.Options) {
 		o.Resync, o.Patience = stormPeriod, patience
@@ -80,10 +80,10 @@ var resyncStorm = incident{
 }
 
 var nodeAgents = incident{
-	Name: "node-agents", Title: "CPU that the API server has used while %s agents start",
-	Text: "An agent on each node LISTs the pods when it starts, and after a rollout all start at once: each answer has every pod of the cluster, so that the work grows with the square " +
-		"of its size. A field selector brings each agent the pods of its node only; kube-apiserver has an index by spec.nodeName.",
-	Level:    "Through weir-proxy the agents are as they were, and the API server is asked how current the proxy is, once for all of them.",
+	Name: "node-agents", Title: "CPU used by the API server while %s agents start",
+	Text: "An agent on each node LISTs the pods when it starts, and after a rollout all agents start at the same time. Each response contains every pod of the cluster, so the work grows with the square " +
+		"of the cluster's size. With a field selector, each agent receives only the pods of its node; kube-apiserver has an index by spec.nodeName.",
+	Level:    "With weir-proxy, the agents need no change, and the API server receives one request for all of them: whether the proxy is current.",
 	Embedded: answersAlike,
 	clients:  agentsOf,
 	pods:     maxObjects / agentsInIncident,
@@ -96,28 +96,28 @@ var nodeAgents = incident{
 }
 
 var initialEvents = incident{
-	Name: "initial-events", Title: "Objects that a WATCH from \"0\" has brought, 500 changes a second",
-	Text: "A WATCH that begins with the state is sent every object first, and what changes meanwhile waits in a buffer of at most 1,000 changes. A client that has not taken the state by " +
-		"the time that the buffer is full is cut off, and begins with the first object again; while the cluster is as busy, it never gets through.",
-	Level:    "weir-proxy has a cursor over one log of changes for each watch, and no buffer: a slow client receives the last state of each changed object, after the initial events.",
-	Embedded: "The embedded server closes slow watches here by a fault rule, which does what kube-apiserver's watch cache does with a full buffer.",
+	Name: "initial-events", Title: "Objects received by a WATCH from \"0\", with 500 changes per second",
+	Text: "A WATCH that starts with the state receives all objects first. Meanwhile, changes wait in a buffer of at most 1,000 changes. If the buffer is full before the client has read " +
+		"the state, the server ends the WATCH, and the client starts with the first object again. While the cluster remains this busy, the client never receives the whole state.",
+	Level:    "weir-proxy has no buffer, but a cursor over one log of changes for each watch: after the initial events, a slow client receives the last state of each changed object.",
+	Embedded: "Here, a fault rule of the embedded server closes slow watches, as kube-apiserver's watch cache does when a buffer is full.",
 	replay: serverReplay{servers.InitialEvents(), func(o *servers.Options) {
 		o.ReadRate, o.Duration = readingRate, readingFor
 	}},
 	curve: received,
 	figures: []figures.Figure{
-		figures.New("received", "objects received", figures.Count), figures.New("restarts", "restarts", figures.Count), figures.New("throughSeconds", "through after", figures.Seconds),
+		figures.New("received", "objects received", figures.Count), figures.New("restarts", "restarts", figures.Count), figures.New("throughSeconds", "complete after", figures.Seconds),
 		figures.New("updatesPerSecond", "changes a second", figures.Number),
 	},
 }
 
 var concurrentLists = incident{
-	Name: "concurrent-lists", Title: "Resident memory of the server that 12 slow readers LIST from",
-	Text: "A LIST's answer is built for each request, and its memory is held until the reader has taken the last byte: the encoded body in servers that do not encode item by item " +
-		"(kube-apiserver before 1.33), in all of them the list of decoded objects. Some readers of large lists at once, slow or behind a slow network, take all the memory.",
-	Level: "weir-proxy walks over a snapshot of packed objects and writes as the reader takes: a slow LIST costs it a position and a buffer.",
-	Embedded: "The embedded server builds each answer in memory here, as kube-apiserver did before 1.33. Unlike any kube-apiserver it has no decoded objects: what a newer one " +
-		"holds for a slow reader shows only with --real.",
+	Name: "concurrent-lists", Title: "Resident memory of the server while 12 slow readers LIST",
+	Text: "A server builds the response to a LIST for each request, and keeps it in memory until the client has read the last byte: the encoded body in servers that do not encode item by item " +
+		"(kube-apiserver before 1.33), and the list of decoded objects in all servers. A few clients that read large lists slowly at the same time use up the memory.",
+	Level: "weir-proxy reads a snapshot of packed objects at the pace of the client: a slow LIST costs a position and a buffer.",
+	Embedded: "Here, the embedded server builds each response in memory, as kube-apiserver did before 1.33. Unlike any kube-apiserver, it has no decoded objects: only --real shows the " +
+		"memory that a newer kube-apiserver uses for a slow reader.",
 	replay: serverReplay{servers.ConcurrentLists(), func(o *servers.Options) {
 		o.SlowProtobuf, o.SlowJSON, o.SlowBytes, o.RSSLimit = slowReaders-slowReaders/3, slowReaders/3, slowBytes, rssLimit
 	}},
@@ -129,10 +129,10 @@ var concurrentLists = incident{
 }
 
 var thunderingRestart = incident{
-	Name: "thundering-restart", Title: "CPU that the API server has used while %s controllers restart",
-	Text: "After an upgrade, a lost node or an outage of the API server many controllers start at once, and each informer of each of them gets its whole resource, by LIST or by a WATCH " +
-		"that begins with the state. The API server encodes the same objects once for each.",
-	Level:    "weir-proxy answers all of them out of one copy, which it has by one LIST and one WATCH of its own. It asks the API server how current its copy is, once for all.",
+	Name: "thundering-restart", Title: "CPU used by the API server while %s controllers restart",
+	Text: "After an upgrade, the loss of a node or an outage of the API server, many controllers start at the same time. Each of their informers reads its whole resource, with a LIST or with a WATCH " +
+		"that starts with the state. The API server encodes the same objects once per informer.",
+	Level:    "weir-proxy answers all informers from one copy, for which it sends one LIST and one WATCH. One request to the API server proves for all of them that the copy is current.",
 	Embedded: answersAlike,
 	clients:  controllersOf,
 	pods:     maxObjects / controllersInIncident,

@@ -22,18 +22,18 @@ func (v Verb) DropIn() Verb {
 	if v.Name != "read" {
 		return v
 	}
-	v.Short = "Reading objects by a lister: one at a time, all over the keys, and all at once"
+	v.Short = "Reading objects through a lister: a single object, random objects, and all objects"
 	v.Duration = 30 * time.Second
 	v.measure = measureListers
 	v.figures = []figures.Figure{
-		figures.Lower("getHeapBytes", "heap after GC, under random Gets", figures.Bytes),
+		figures.Lower("getHeapBytes", "heap after GC, during random Gets", figures.Bytes),
 		figures.Lower("getPackedNanos", "first Get of an object", figures.Nanos),
 		figures.Lower("getNanos", "Get of a random key", figures.Nanos),
 		figures.New("getsPerSecond", "Gets a second", figures.Count),
-		figures.Lower("listFirstNanos", "first List of everything", figures.Nanos),
-		figures.Lower("listNanos", "List of everything, again and again", figures.Nanos),
-		figures.Lower("listHeapBytes", "heap after GC, Lists going on", figures.Bytes),
-		figures.New("objects", "objects held", figures.Count),
+		figures.Lower("listFirstNanos", "first List of all objects", figures.Nanos),
+		figures.Lower("listNanos", "repeated List of all objects", figures.Nanos),
+		figures.Lower("listHeapBytes", "heap after GC, during Lists", figures.Bytes),
+		figures.New("objects", "stored objects", figures.Count),
 	}
 	return v
 }

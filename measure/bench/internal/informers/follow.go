@@ -17,17 +17,17 @@ const warmUp = time.Second
 var watchVerb = Verb{
 	Name: "watch", Runs: 3, modes: bothModes, measure: measureWatch, Stub: true, Duration: 5 * time.Second,
 	Takes: []string{TakesUnstructured, TakesCustom, TakesTransform, TakesUnwrapped, TakesHandlers, TakesChange}, more: slices.Concat(rolloutFigures, changeFigures()),
-	Short: "How many watch events a second reach a handler",
+	Short: "Watch events per second that reach a handler",
 	figures: []figures.Figure{
-		figures.Higher("eventsPerSecond", "events handled a second", figures.Count),
-		figures.Higher("receivedPerSecond", "events received a second", figures.Count),
+		figures.Higher("eventsPerSecond", "events handled per second", figures.Count),
+		figures.Higher("receivedPerSecond", "events received per second", figures.Count),
 		figures.New("coalescedShare", "events merged into later ones ÷ sent", figures.Number),
 		figures.Lower("cpuMicrosPerEvent", "CPU per event handled", figures.Micros),
 		figures.Lower("allocBytesPerEvent", "allocated per event handled", figures.Bytes),
 		figures.Lower("peakRSSBytes", "peak RSS", figures.Bytes),
 		figures.Lower("syncPeakRSSBytes", "peak RSS until the sync", figures.Bytes),
-		figures.Lower("heapBytes", "heap after GC, changes over", figures.Bytes),
-		figures.New("objects", "objects held", figures.Count),
+		figures.Lower("heapBytes", "heap after GC, after the changes", figures.Bytes),
+		figures.New("objects", "stored objects", figures.Count),
 	},
 }
 
@@ -103,7 +103,7 @@ func (s *subject) followAll(ctx context.Context, change string) Figures {
 
 var relistVerb = Verb{
 	Name: "relist", Runs: 3, modes: bothModes, measure: measureRelist, Stub: true, Takes: []string{TakesUnstructured},
-	Short: "What a relist costs when nothing has changed",
+	Short: "The cost of a relist in which nothing has changed",
 	figures: []figures.Figure{
 		figures.Lower("cpuSeconds", "CPU per relist", figures.Seconds),
 		figures.Lower("allocBytes", "allocated per relist", figures.Bytes),
@@ -111,7 +111,7 @@ var relistVerb = Verb{
 		figures.Lower("peakRSSBytes", "peak RSS", figures.Bytes),
 		figures.Lower("syncPeakRSSBytes", "peak RSS until the sync", figures.Bytes),
 		figures.Lower("heapBytes", "heap after GC", figures.Bytes),
-		figures.New("objects", "objects held", figures.Count),
+		figures.New("objects", "stored objects", figures.Count),
 	},
 }
 

@@ -23,7 +23,7 @@ func TestGrower(t *testing.T) {
 			want := float64(p.Objects * max(1, p.Informers))
 			check.Equal(t, f["objects"], want, "%s of %+v holds objects", side, p)
 			if most := f["mostLists"]; most < 1 || most > float64(max(1, p.Informers)) {
-				t.Errorf("%s of %+v: %v LISTs at a time", side, p, most)
+				t.Errorf("%s of %+v: %v concurrent LISTs", side, p, most)
 			}
 			for _, figure := range GrowthFigures {
 				missing := false

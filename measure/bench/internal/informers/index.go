@@ -11,7 +11,7 @@ const earlyIndex = "early"
 
 var indexVerb = Verb{
 	Name: "index", Runs: 3, modes: []string{modeWatchList}, measure: measureIndex, Takes: []string{TakesUnstructured},
-	Short: "An index by a function, there from the start, and added to the cached objects",
+	Short: "An index by a function, added before the start and added later",
 	figures: []figures.Figure{
 		figures.Lower("readySeconds", "synced, and the first lookup", figures.Seconds),
 		figures.Lower("readyCPUSeconds", "CPU of it", figures.Seconds),
@@ -22,7 +22,7 @@ var indexVerb = Verb{
 		figures.Lower("indexNanos", "later lookups", figures.Nanos),
 		figures.New("indexObjects", "objects that a lookup finds", figures.Number),
 		figures.Lower("heapBytes", "heap after GC", figures.Bytes),
-		figures.New("objects", "objects held", figures.Count),
+		figures.New("objects", "stored objects", figures.Count),
 	},
 }
 

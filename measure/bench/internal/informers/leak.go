@@ -15,7 +15,7 @@ const keepEach = 100
 
 var leakVerb = Verb{
 	Name: "leak", Runs: 1, modes: bothModes, measure: measureLeak, Stub: true, Takes: []string{TakesUnstructured},
-	Short: "What is still held when all but 1 % of the objects are deleted",
+	Short: "Memory after all but 1 % of the objects were deleted",
 	figures: []figures.Figure{
 		figures.Lower("restShare", "heap left ÷ full heap", figures.Number),
 		figures.Lower("heapFullBytes", "heap with everything", figures.Bytes),
@@ -38,7 +38,7 @@ func measureLeak(ctx context.Context, s *subject) Figures {
 	s.tell(ctx, order{Do: doRemove, Keep: keepEach})
 	s.settled(ctx)
 	want := (objects + keepEach - 1) / keepEach
-	s.await(ctx, fmt.Sprintf("more than %d objects are held", want), func() bool { return s.len() <= want })
+	s.await(ctx, fmt.Sprintf("more than %d objects are stored", want), func() bool { return s.len() <= want })
 	s.settle(ctx)
 	rest := s.grown()
 	f := Figures{
@@ -54,7 +54,7 @@ const blockedRate = 2000
 
 var blockedVerb = Verb{
 	Name: "blocked", Runs: 1, modes: []string{modeWatchList}, measure: measureBlocked, Stub: true, Duration: time.Minute,
-	Short: "What a handler costs that never returns, under 2,000 updates a second",
+	Short: "The cost of a handler that never returns, with 2,000 updates per second",
 	figures: []figures.Figure{
 		figures.Lower("growthBytes", "heap grown", figures.Bytes),
 		figures.Lower("growthBytesPerKey", "heap grown per changed object", figures.Bytes),
@@ -63,7 +63,7 @@ var blockedVerb = Verb{
 		figures.Lower("peakRSSBytes", "peak RSS", figures.Bytes),
 		figures.New("events", "events received", figures.Count),
 		figures.New("otherHandlerEvents", "events of the other handler", figures.Count),
-		figures.New("objects", "objects held", figures.Count),
+		figures.New("objects", "stored objects", figures.Count),
 		figures.New("heapLeftBytes", "heap left after stop", figures.Bytes),
 		figures.New("goroutinesLeft", "goroutines left after stop", figures.Count),
 	},

@@ -20,12 +20,12 @@ var readVerb = Verb{
 	figures: []figures.Figure{
 		figures.Lower("getDecodedNanos", "Get of a decoded object", figures.Nanos),
 		figures.Lower("getPackedNanos", "Get of a packed object", figures.Nanos),
-		figures.Lower("listFirstNanosPerObject", "first read of everything, per object", figures.Nanos),
-		figures.Lower("listNanosPerObject", "later reads of everything, per object", figures.Nanos),
+		figures.Lower("listFirstNanosPerObject", "first read of all objects, per object", figures.Nanos),
+		figures.Lower("listNanosPerObject", "later reads of all objects, per object", figures.Nanos),
 		figures.Lower("indexNanos", "lookup by label", figures.Nanos),
 		figures.New("indexObjects", "objects that a lookup finds", figures.Number),
-		figures.Lower("heapBytes", "heap after GC, everything decoded", figures.Bytes),
-		figures.New("objects", "objects held", figures.Count),
+		figures.Lower("heapBytes", "heap after GC, all objects decoded", figures.Bytes),
+		figures.New("objects", "stored objects", figures.Count),
 	},
 }
 

@@ -143,7 +143,7 @@ func (r Result) row(f figures.Figure) []string {
 func (r Result) floorRow() []string {
 	const key = "syncSeconds"
 	row := []string{
-		"floor: the LIST's bytes to nowhere",
+		"floor: reading the LIST's bytes",
 		r.Floor.Cell(key, figures.Seconds), r.Spread.Floor.Cell(key, figures.Seconds), "", "", "", "",
 	}
 	if best := r.ClientGo[key]; best > 0 {
@@ -166,7 +166,7 @@ func (r Result) footnote(dropIn bool) string {
 		note += "\nwith " + strings.Join(r.Flags, " ")
 	}
 	if dropIn {
-		note += "\nweir: its drop-in for client-go; the handlers of both look at the objects"
+		note += "\nweir: its drop-in for client-go; the handlers of both read the objects"
 	}
 	return note + "\n"
 }

@@ -25,7 +25,7 @@ var resyncVerb = Verb{
 		figures.Lower("busiestPer100Millis", "deliveries in the busiest 100 ms", figures.Count),
 		figures.New("meanPer100Millis", "mean deliveries in 100 ms", figures.Number),
 		figures.New("deliveries", "deliveries in one period", figures.Count),
-		figures.New("objects", "objects held", figures.Count),
+		figures.New("objects", "stored objects", figures.Count),
 		figures.Lower("requests", "requests made meanwhile", figures.Count),
 		figures.Lower("cpuSeconds", "CPU in one period", figures.Seconds),
 		figures.Lower("allocBytes", "allocated in one period", figures.Bytes),

@@ -288,14 +288,14 @@ func (s *stub) take(w http.ResponseWriter, r *http.Request) {
 		}
 	case doModify:
 		if !slices.Contains(Changes(), o.Change) || o.Change == ChangeLifecycle {
-			http.Error(w, fmt.Sprintf("modify: change what? %q", o.Change), http.StatusBadRequest)
+			http.Error(w, fmt.Sprintf("modify: unknown change %q", o.Change), http.StatusBadRequest)
 			return
 		}
 	case doExpire:
 		sent = o.Times <= 0
 	case doRemove:
 		if o.Keep <= 0 {
-			http.Error(w, "remove: keep each how many-th?", http.StatusBadRequest)
+			http.Error(w, "remove: the interval of the kept pods is missing", http.StatusBadRequest)
 			return
 		}
 	default:

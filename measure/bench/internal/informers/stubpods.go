@@ -55,7 +55,7 @@ type stubPods struct {
 	list              []byte // a whole LIST, compressed by gzip
 }
 
-var errNoModels = errors.New("the server has no pods to take as models")
+var errNoModels = errors.New("the server has no pods to copy")
 
 // newStubPods returns n pods made from models. Each call of models returns the same pods, in the
 // order of their keys; newStubPods does not retain them. If there are fewer than n, each represents
@@ -117,7 +117,7 @@ func (p *stubPods) finish() (err error) {
 		Status:  metav1.StatusFailure,
 		Code:    410,
 		Reason:  metav1.StatusReasonExpired,
-		Message: "too old resource version: by order of the benchmark",
+		Message: "too old resource version: expired by the benchmark",
 	})
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ var syncVerb = Verb{
 		figures.Lower("heapBytes", "heap after GC, synced and idle", figures.Bytes),
 		figures.Lower("heapObjects", "heap objects", figures.Count),
 		figures.Lower("allocBytes", "allocated", figures.Bytes),
-		figures.New("objects", "objects held", figures.Count),
+		figures.New("objects", "stored objects", figures.Count),
 		figures.New("events", "events handled", figures.Count),
 		figures.New("requests", "requests made", figures.Count),
 		figures.New("heapLeftBytes", "heap left after stop", figures.Bytes),

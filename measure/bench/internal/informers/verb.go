@@ -51,7 +51,7 @@ type Figures = figures.Values
 func changeFigures() (all []figures.Figure) {
 	for _, change := range Changes() {
 		all = append(all,
-			figures.Higher(change+"EventsPerSecond", change+": events handled a second", figures.Count),
+			figures.Higher(change+"EventsPerSecond", change+": events handled per second", figures.Count),
 			figures.Lower(change+"CPUMicrosPerEvent", change+": CPU per event handled", figures.Micros))
 	}
 	return all

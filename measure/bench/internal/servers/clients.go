@@ -11,13 +11,13 @@ import (
 
 var herd = Scenario{
 	Name: "herd", Runs: 1, measure: measureHerd,
-	Short: "Many clients that start at once and get all pods as they are now, as client-go does by default",
+	Short: "Many clients that start at the same time and read all current pods, as client-go does by default",
 	figures: []figures.Figure{
 		figures.New("apiserverCPUSeconds", "herd: kube-apiserver's CPU", figures.Seconds).RatioAtMost(0.02),
 		figures.New("seconds", "  time until all have all pods", figures.Seconds).RatioAtMost(0.3),
-		figures.New("cpuSeconds", "  CPU of the server that they ask", figures.Seconds),
-		figures.New("upstream", "  LISTs and WATCHes that went upstream", figures.Count).AtMost(0),
-		figures.New("proofs", "  questions how current it is", figures.Count),
+		figures.New("cpuSeconds", "  CPU of the server", figures.Seconds),
+		figures.New("upstream", "  LISTs and WATCHes sent upstream", figures.Count).AtMost(0),
+		figures.New("proofs", "  requests that prove currentness", figures.Count),
 		figures.New("clients", "  clients", figures.Count),
 	},
 }

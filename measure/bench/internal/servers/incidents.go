@@ -46,9 +46,9 @@ func (t *trial) allAtOnce(ctx context.Context, clients int, ask func(ctx context
 	case len(errs) == 0:
 		f["upSeconds"] = took
 	case up == 0:
-		figures.Check(errs[0], "no client has got anything in ", t.Patience)
+		figures.Check(errs[0], "no client received anything in ", t.Patience)
 	default:
-		t.say(fmt.Sprintf("%d of %d clients have got nothing in %s: %v", len(errs), clients, t.Patience, errs[0]))
+		t.say(fmt.Sprintf("%d of %d clients received nothing in %s: %v", len(errs), clients, t.Patience, errs[0]))
 	}
 	return f
 }

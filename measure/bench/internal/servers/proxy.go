@@ -76,7 +76,7 @@ func (p *proxy) gauge(t *target) gauge {
 // failure returns err with the last line that the proxy has written. It returns nil if err is nil.
 func (p *proxy) failure(err error) error {
 	if said := p.said.Last(); err != nil && said != "" {
-		return fmt.Errorf("%w; the proxy said last: %s", err, said)
+		return fmt.Errorf("%w; the proxy's last log line: %s", err, said)
 	}
 	return err
 }

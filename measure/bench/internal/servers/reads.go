@@ -14,9 +14,9 @@ import (
 
 var hold = Scenario{
 	Name: "hold", Runs: 3, measure: measureHold,
-	Short: "What it takes to hold the pods",
+	Short: "Memory of the cached pods",
 	figures: []figures.Figure{
-		figures.New("heapBytes", "heap to hold the pods", figures.Bytes).RatioAtMost(0.10),
+		figures.New("heapBytes", "heap of the cached pods", figures.Bytes).RatioAtMost(0.10),
 		figures.New("rssBytes", "RSS", figures.Bytes),
 		figures.New("objects", "pods", figures.Count),
 	},
@@ -31,11 +31,11 @@ func measureHold(ctx context.Context, t *trial) Figures {
 
 var label = Scenario{
 	Name: "label", Runs: 3, measure: measureLabel,
-	Short: "LIST of \"0\" by a label that few pods have, one after the other",
+	Short: "Sequential LISTs of \"0\" by a label that few pods have",
 	figures: []figures.Figure{
 		figures.New("cpuSeconds", "LIST by label: CPU", figures.Seconds).RatioAtMost(0.01),
 		figures.New("seconds", "  time", figures.Seconds),
-		figures.New("objects", "  pods in the answer", figures.Number),
+		figures.New("objects", "  pods in the response", figures.Number),
 	},
 }
 
@@ -94,7 +94,7 @@ func readList(body io.ReadCloser) (list *wire.ListReader, n int, err error) {
 
 var list = Scenario{
 	Name: "list", Runs: 3, measure: measureList,
-	Short: "Full LIST of \"0\" in protobuf, as it is and gzipped",
+	Short: "Full LIST of \"0\" in protobuf, uncompressed and gzipped",
 	figures: []figures.Figure{
 		figures.New("cpuSeconds", "full protobuf LIST: CPU", figures.Seconds).RatioAtMost(0.35),
 		figures.New("seconds", "  time", figures.Seconds),

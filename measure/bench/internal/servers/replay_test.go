@@ -127,7 +127,7 @@ func TestPatienceAtAnEnd(t *testing.T) {
 		return errBusy
 	}
 	f, said, err := atOnce(t, 50*time.Millisecond, 3, never)
-	if _, ok := f["upSeconds"]; ok || err != nil || f["up"] != 1 || !strings.Contains(said, "2 of 3 clients have got nothing") || !strings.Contains(said, "busy") {
+	if _, ok := f["upSeconds"]; ok || err != nil || f["up"] != 1 || !strings.Contains(said, "2 of 3 clients received nothing") || !strings.Contains(said, "busy") {
 		t.Errorf("%v, %q, %v", f, said, err)
 	}
 	if _, _, err := atOnce(t, 50*time.Millisecond, 2, func(ctx context.Context, _ int) error { return never(ctx, 1) }); !errors.Is(err, errBusy) {

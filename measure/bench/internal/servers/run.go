@@ -27,10 +27,10 @@ const trialTimeout = 20 * time.Minute
 
 // errPassedOn is wrapped by the error of a run in which the proxy did not answer the requests
 // itself.
-var errPassedOn = errors.New("the proxy has passed requests on to its upstream")
+var errPassedOn = errors.New("the proxy has forwarded requests to its upstream")
 
 // ErrNoWrites is returned if a scenario must change pods but the options do not allow it.
-var ErrNoWrites = errors.New("this changes pods, which has to be allowed")
+var ErrNoWrites = errors.New("this changes pods, which --writes or --etcd must allow")
 
 // trial is one run of one scenario on one server, target.
 type trial struct {
@@ -227,7 +227,7 @@ func (t *target) answeredItself(ctx context.Context, progress io.Writer) error {
 		return fmt.Errorf("%w, %.0f of %.0f: the figures would not be its own", errPassedOn, passed, served+passed)
 	}
 	if passed > 0 {
-		fmt.Fprintf(progress, "  weir: %.0f of %.0f requests were passed on to the upstream\n", passed, served+passed)
+		fmt.Fprintf(progress, "  weir: %.0f of %.0f requests were forwarded to the upstream\n", passed, served+passed)
 	}
 	return nil
 }

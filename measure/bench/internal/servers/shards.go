@@ -16,18 +16,18 @@ const shardCount = 4
 
 var shards = Scenario{
 	Name: "shards", Runs: 1, measure: measureShards,
-	Short: "Informers of a quarter of all pods each, beside one of all: what they receive and hold",
+	Short: "Received and stored bytes of four informers of a quarter of the pods each, compared with one informer of all pods",
 	figures: []figures.Figure{
 		figures.New("receivedShare", "one of 4 shards: bytes received ÷ all", figures.Number).AtMost(0.26),
-		figures.New("heldShare", "  bytes held ÷ all", figures.Number).AtMost(0.28),
+		figures.New("heldShare", "  bytes stored ÷ all", figures.Number).AtMost(0.28),
 		figures.New("receivedBytes", "  received by the largest", figures.Bytes),
-		figures.New("heldBytes", "  held by the largest", figures.Bytes),
+		figures.New("heldBytes", "  stored by the largest", figures.Bytes),
 		figures.New("allReceivedBytes", "  received by one of all", figures.Bytes),
-		figures.New("allHeldBytes", "  held by one of all", figures.Bytes),
+		figures.New("allHeldBytes", "  stored by one of all", figures.Bytes),
 		figures.New("cpuSeconds", "  CPU of the server for the four", figures.Seconds),
 		figures.New("allCPUSeconds", "  CPU of the server for one of all", figures.Seconds),
 		figures.New("unwanted", "  objects of other shards received", figures.Count).AtMost(0),
-		figures.New("missing", "  objects that no shard has, or two", figures.Count).AtMost(0),
+		figures.New("missing", "  objects in no shard, or in two", figures.Count).AtMost(0),
 		figures.New("objects", "  objects in the largest", figures.Count),
 	},
 }

@@ -16,12 +16,12 @@ import (
 
 var slowLists = Scenario{
 	Name: "slowlists", Runs: 1, measure: measureSlowLists,
-	Short: "Full LISTs of many slow readers at once, two thirds in protobuf and one third in JSON",
+	Short: "Concurrent full LISTs of many slow readers, two thirds in protobuf and one third in JSON",
 	figures: []figures.Figure{
 		figures.New("rssGrowthBytes", "slow full LISTs: RSS grows by", figures.Bytes).AtMost(64e6),
 		figures.New("peakRSSBytes", "  peak RSS", figures.Bytes),
 		figures.New("readers", "  readers", figures.Count),
-		figures.New("broken", "  answers that broke off", figures.Count).AtMost(0),
+		figures.New("broken", "  truncated responses", figures.Count).AtMost(0),
 		figures.New("seconds", "  time", figures.Seconds),
 	},
 }
@@ -78,7 +78,7 @@ func (t *trial) readAllSlowly(ctx context.Context, protobuf, json int) (broken i
 			if err := figures.Attempt(func() { t.readSlowly(ctx, accept) }); err != nil {
 				failed.Add(1)
 				if ctx.Err() == nil {
-					t.say(fmt.Sprintf("a slow LIST broke off: %v", err))
+					t.say(fmt.Sprintf("a slow LIST was cut off: %v", err))
 				}
 				return
 			}
@@ -104,7 +104,7 @@ var updateRates = []int{50, 500, 2000}
 
 var slowReader = Scenario{
 	Name: "slowreader", Runs: 1, Writes: true, measure: measureSlowReader, figures: slowReaderFigures(),
-	Short: "WATCH with initial events of a slow reader while pods change: whether it gets through and then misses nothing",
+	Short: "WATCH with initial events of a slow reader while pods change: whether it receives all initial events and all later changes",
 }
 
 func slowReaderFigures() (all []figures.Figure) {
@@ -112,8 +112,8 @@ func slowReaderFigures() (all []figures.Figure) {
 		at := fmt.Sprint(rate)
 		all = append(all,
 			figures.New("unfinished"+at, fmt.Sprintf("slow reader, %s/s: failed", humanize.Count(int64(rate))), figures.Count).AtMost(0),
-			figures.New("gaps"+at, "  pods missed or gone back in time", figures.Count).AtMost(0),
-			figures.New("initialSeconds"+at, "  initial state through after", figures.Seconds),
+			figures.New("gaps"+at, "  pods missed or older than before", figures.Count).AtMost(0),
+			figures.New("initialSeconds"+at, "  initial state complete after", figures.Seconds),
 			figures.New("closedAfterSeconds"+at, "  closed by the server after", figures.Seconds),
 			figures.New("updatesPerSecond"+at, "  updates a second", figures.Number))
 	}
@@ -135,9 +135,9 @@ func measureSlowReader(ctx context.Context, t *trial) Figures {
 }
 
 func outcome(f Figures) string {
-	text := "initial state through after " + humanize.Seconds(f["initialSeconds"])
+	text := "initial state complete after " + humanize.Seconds(f["initialSeconds"])
 	if f["unfinished"] > 0 {
-		text = "initial state not through"
+		text = "initial state incomplete"
 	}
 	if after, ok := f["closedAfterSeconds"]; ok {
 		text += ", closed after " + humanize.Seconds(after)

@@ -18,14 +18,14 @@ const stalledRate = 500
 
 var stalled = Scenario{
 	Name: "stalled", Runs: 3, Writes: true, measure: measureStalled,
-	Short: "How late a watcher of all pods receives a change, alone and beside others that read nothing, 500 updates a second",
+	Short: "Delay of a watcher of all pods, alone and next to watchers that read nothing, with 500 updates per second",
 	figures: []figures.Figure{
 		figures.New("p99Seconds", "from commit to a watcher: p99", figures.Seconds).RatioAtMost(1),
-		figures.New("p99SecondsStalled", "  beside stalled ones: p99", figures.Seconds).RatioAtMost(1),
+		figures.New("p99SecondsStalled", "  next to stalled ones: p99", figures.Seconds).RatioAtMost(1),
 		figures.New("slowdown", "  stalled ÷ alone", figures.Number).AtMost(1.25),
 		figures.New("missed", "  changes not told", figures.Count).AtMost(0),
 		figures.New("p50Seconds", "  alone: median", figures.Seconds),
-		figures.New("p50SecondsStalled", "  beside stalled ones: median", figures.Seconds),
+		figures.New("p50SecondsStalled", "  next to stalled ones: median", figures.Seconds),
 		figures.New("stalled", "  stalled watchers", figures.Count),
 		figures.New("updatesPerSecond", "  updates a second", figures.Number),
 	},
@@ -115,7 +115,7 @@ func (t *trial) delays(ctx context.Context) Figures {
 	told.until(reading, written.at)
 	end()
 	late, missed := told.late(written.at)
-	figures.Require(len(late) > 0, errors.Join(errors.New("the watcher was told of no change"), told.err))
+	figures.Require(len(late) > 0, errors.Join(errors.New("the watcher received no change"), told.err))
 	slices.Sort(late)
 	return Figures{
 		"p99Seconds": late[len(late)*99/100], "p50Seconds": late[len(late)/2], "missed": float64(missed), "updatesPerSecond": rate,

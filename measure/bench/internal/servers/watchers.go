@@ -124,7 +124,7 @@ const enough = 0.95
 // the user, because the figures then belong to another rate.
 func (t *trial) reached(got, wanted float64) float64 {
 	if got < enough*wanted {
-		t.say(fmt.Sprintf("only %.0f of %.0f updates a second could be written", got, wanted))
+		t.say(fmt.Sprintf("only %.0f of %.0f updates per second could be written", got, wanted))
 	}
 	return got
 }
@@ -149,14 +149,14 @@ func watchersFigures(label string, grows float64) []figures.Figure {
 		figures.New("peakRSSBytes", "  peak RSS", figures.Bytes),
 		figures.New("openCPUSeconds", "  CPU to open them all", figures.Seconds),
 		figures.New("watchers", "  watchers", figures.Count),
-		figures.New("events", "  events that they got", figures.Count),
+		figures.New("events", "  events received", figures.Count),
 		figures.New("updatesPerSecond", "  updates a second", figures.Number),
 	}
 }
 
 var kubelets = Scenario{
 	Name: "kubelets", Runs: 1, Writes: true, measure: measureKubelets,
-	Short:   "Many watchers by spec.nodeName, each on a connection of its own, 500 updates a second",
+	Short:   "Many watchers by spec.nodeName, each on a separate connection, with 500 updates per second",
 	figures: watchersFigures("watchers by node, 500/s", 150e6),
 }
 
@@ -179,7 +179,7 @@ func (t *trial) byNode(n int) []string {
 
 var everybody = Scenario{
 	Name: "everybody", Runs: 1, Writes: true, measure: measureEverybody,
-	Short:   "Many watchers of all pods, each on a connection of its own, 100 updates a second",
+	Short:   "Many watchers of all pods, each on a separate connection, with 100 updates per second",
 	figures: watchersFigures("watchers of all pods, 100/s", 50e6),
 }
 
@@ -218,7 +218,7 @@ func (b *Bench) Kubelets(ctx context.Context, ofProxy bool, n int) (f Figures, e
 
 var crowd = Scenario{
 	Name: "crowd", Runs: 1, Writes: true, Heavy: true, measure: measureCrowd,
-	Short: "The kubelets of a large cluster and everybody beside them, 500 updates a second; only when it is named",
+	Short: "The kubelets of a large cluster and the watchers of everybody, with 500 updates per second; only if --only names it",
 	figures: []figures.Figure{
 		figures.New("closed", "crowd of watchers, 500/s: closed", figures.Count).AtMost(0),
 		figures.New("peakRSSBytes", "  peak RSS", figures.Bytes).RatioAtMost(0.1),
@@ -226,7 +226,7 @@ var crowd = Scenario{
 		figures.New("rssGrowthBytes", "  RSS grows by", figures.Bytes),
 		figures.New("openCPUSeconds", "  CPU to open them all", figures.Seconds),
 		figures.New("watchers", "  watchers", figures.Count),
-		figures.New("events", "  events that they got", figures.Count),
+		figures.New("events", "  events received", figures.Count),
 		figures.New("updatesPerSecond", "  updates a second", figures.Number),
 	},
 }
