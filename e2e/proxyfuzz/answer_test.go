@@ -24,22 +24,22 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// answer is the answer of one side: the proxy or kube-apiserver.
+// answer is the answer of the proxy or of kube-apiserver to one request.
 type answer struct {
 	code   int
 	header http.Header
 	body   []byte
-	cut    error // the error because of which the body is incomplete
-	err    error // the error because of which there is no answer
+	cut    error // error that ended the body early, or nil
+	err    error // error because of which there is no answer, or nil
 
-	// uids are all texts in the body that look like a uid, in any encoding. Each returned object has a
-	// uid.
+	// uids are all texts in the body that look like a UID, in any encoding. An answer that contains an
+	// object contains its UID.
 	uids map[string]bool
-	// shown contains the objects that read could decode: resourceVersions by uid.
+	// shown has the objects in the body that read could decode: the resourceVersions by UID.
 	shown map[string]map[string]bool
-	// refused contains the codes of a watch's ERROR events.
+	// refused has the status codes of a watch's ERROR events.
 	refused []int
-	next    string // the continue token
+	next    string // continue token
 }
 
 var uidText = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
@@ -52,12 +52,12 @@ var protobufs = func() runtime.Serializer {
 	return protobuf.NewSerializer(s, s)
 }()
 
-// read decodes the body and sets uids, shown, refused and next.
+// read decodes the body, and sets uids, shown, refused and next.
 func (a *answer) read() {
 	a.uids, a.shown = map[string]bool{}, map[string]map[string]bool{}
 	if a.header.Get("Content-Encoding") == "gzip" {
 		if in, err := gzip.NewReader(bytes.NewReader(a.body)); err == nil {
-			a.body, _ = io.ReadAll(in) // up to an error: a watch may have been cut off
+			a.body, _ = io.ReadAll(in) // ignore the error: a watch may be cut short
 		}
 	}
 	for _, uid := range uidText.FindAll(a.body, -1) {
@@ -76,7 +76,7 @@ func (a *answer) read() {
 	}
 }
 
-// expired reports whether the side can no longer return the requested state.
+// expired reports whether the answer says that the server no longer has the requested state.
 func (a *answer) expired() bool {
 	return a.code == http.StatusGone || slices.Contains(a.refused, http.StatusGone)
 }
@@ -91,7 +91,7 @@ func (a *answer) show(uid, version string) {
 	a.shown[uid][version] = true
 }
 
-// readJSON decodes one or several JSON documents.
+// readJSON decodes one or several JSON documents: an object, or the events of a watch.
 func (a *answer) readJSON(body []byte) {
 	for d := json.NewDecoder(bytes.NewReader(body)); ; {
 		var one any
@@ -111,7 +111,7 @@ func (a *answer) readJSON(body []byte) {
 	}
 }
 
-// walk finds the metadata of objects at any depth: in lists, events and table rows.
+// walk records the objects at any depth of a JSON value: in lists, events and table rows.
 func (a *answer) walk(in any) {
 	switch in := in.(type) {
 	case []any:
@@ -181,8 +181,8 @@ func (a *answer) readObject(body []byte) {
 	}
 }
 
-// bodies compares the bytes of both answers. Both answers show the same state, because no object
-// changes. The answers may differ in the resourceVersion and the continue token of a list.
+// bodies compares the bytes of both answers. No object changes, so both answers must show the same
+// state. Only the resourceVersion and the continue token of a list may differ.
 func (e *exchange) bodies() {
 	ours, theirs := e.ours, e.theirs
 	if ours.code != theirs.code || ours.cut != nil || theirs.cut != nil || e.request.method != http.MethodGet {
@@ -205,11 +205,11 @@ func (e *exchange) bodies() {
 	case ours.mediaType("application/vnd.kubernetes.protobuf"):
 		e.protobufBodies()
 	case ours.mediaType("application/json") && bytes.Contains(theirs.body[:min(len(theirs.body), 100)], []byte(`"Table"`)):
-		e.compared = false // a table's cells contain ages
+		e.compared = false // the cells of a table contain ages, which change
 	case ours.mediaType("application/json"):
 		body := ours.body
 		if strings.Contains(e.target, "shardSelector=") && !bytes.Contains(theirs.body, []byte(`"shardInfo"`)) {
-			body = shardInfo.ReplaceAll(body, nil) // the proxy's lists of all kinds have shardInfo
+			body = shardInfo.ReplaceAll(body, nil) // the proxy sets shardInfo in lists of all kinds
 		}
 		e.sameText("the body", withoutToken(body), withoutToken(theirs.body))
 	case ours.mediaType("application/yaml"):
@@ -221,12 +221,12 @@ func (a *answer) mediaType(name string) bool {
 	return strings.HasPrefix(a.header.Get("Content-Type"), name)
 }
 
-// watch reports whether the answer is a stream of events.
+// watch reports whether the answer is a stream of watch events.
 func (a *answer) watch() bool {
 	return strings.Contains(a.header.Get("Content-Type"), "stream=watch") || a.mediaType("application/json") && bytes.HasPrefix(a.body, []byte(`{"type":"`))
 }
 
-// sameText reports a fault with the position where two texts differ, if they do.
+// sameText reports a fault if two texts differ. The fault has the first difference.
 func (e *exchange) sameText(what string, ours, theirs []byte) {
 	if bytes.Equal(ours, theirs) {
 		return
@@ -239,8 +239,9 @@ func (e *exchange) sameText(what string, ours, theirs []byte) {
 	e.fault("%s differs from byte %d of %d and %d on: the proxy %q, kube-apiserver %q", what, at, len(ours), len(theirs), around(ours), around(theirs))
 }
 
-// continueToken matches the continue token of a list. kube-apiserver may return a token that leads
-// to an empty page where the proxy returns none. goOn compares the next pages.
+// continueToken matches the continue token of a list. Only one of the tokens may be missing:
+// kube-apiserver may return a token for an empty page, where the proxy returns none. goOn compares
+// the next pages.
 var continueToken = regexp.MustCompile(`,?"continue": ?"[^"]*"`)
 
 // withoutToken returns the JSON of a list without its continue token.
@@ -249,14 +250,14 @@ func withoutToken(body []byte) []byte {
 	return bytes.ReplaceAll(plain, []byte("{,"), []byte("{"))
 }
 
-// shardInfo matches the field of a list that describes its shard.
+// shardInfo matches the field of a list that describes the requested shard.
 var shardInfo = regexp.MustCompile(`,"shardInfo":\{"selector":"[^"]*"\}`)
 
-// yamlVersion matches the lines with the resourceVersion and the continue token in the metadata of
-// a list or of a single object. judge has compared the resourceVersions of objects before.
+// yamlVersion matches the resourceVersion and the continue token of a list or of a single object.
+// judge compares the resourceVersions of objects.
 var yamlVersion = regexp.MustCompile(`(?m)^  (resourceVersion|continue): .*\n`)
 
-// protobufBodies compares two objects, or two lists item by item.
+// protobufBodies compares two lists item by item, or other bodies as a whole.
 func (e *exchange) protobufBodies() {
 	ours, theirs := wire.NewListReader(bytes.NewReader(e.ours.body), wire.Protobuf, wire.Limits{}), wire.NewListReader(bytes.NewReader(e.theirs.body), wire.Protobuf, wire.Limits{})
 	if tm, _, err := wire.CutObject(wire.Protobuf, e.theirs.body); err != nil || !strings.HasSuffix(tm.Kind, "List") || strings.HasPrefix(tm.Kind, "API") {
@@ -285,7 +286,7 @@ func (e *exchange) protobufBodies() {
 	}
 }
 
-// events compares those events that both sides have sent.
+// events compares the watch events that both sides have sent.
 func (e *exchange) events() {
 	theirs := e.theirs.events()
 	for key, frame := range e.ours.events() {
@@ -295,8 +296,8 @@ func (e *exchange) events() {
 	}
 }
 
-// events returns the events of a watch. The keys are the event's type and its object's uid and
-// resourceVersion. Bookmarks are left out.
+// events returns the encoded events of a watch, without bookmarks. The key is the event's type, and
+// the object's UID and resourceVersion.
 func (a *answer) events() map[string][]byte {
 	all := map[string][]byte{}
 	add := func(frame []byte, kind string, of metav1.Object) {

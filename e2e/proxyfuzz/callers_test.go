@@ -26,23 +26,23 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// caller is a client with its credentials.
+// caller is a client with credentials. Some callers' credentials are invalid.
 type caller struct {
 	name string
-	cert *tls.Certificate // nil: none
-	// token is the bearer token; empty: none.
+	cert *tls.Certificate // nil: no certificate
+	// token is the bearer token. If it is empty, the caller sends none.
 	token string
-	// front says that the caller has a front proxy's certificate, or pretends to be a front proxy, and
-	// sends X-Remote headers.
+	// front makes the caller send the X-Remote headers of a front proxy, with or without a front
+	// proxy's certificate.
 	front bool
 	// good says that kube-apiserver accepts the credentials. Most requests are from good callers,
 	// because other callers can read little.
 	good bool
-	// admin says that the caller may do everything, so that its answers have objects.
+	// admin says that the caller may do everything. Its answers contain objects in every round.
 	admin bool
 }
 
-// pickCaller returns a random caller, in most cases a good one.
+// pickCaller returns a random caller. Three quarters of the calls consider only good callers.
 func pickCaller(d dice, all []caller) caller {
 	if good := slices.DeleteFunc(slices.Clone(all), func(c caller) bool { return !c.good }); d.percent(75) {
 		return pick(d, good...)
@@ -50,14 +50,15 @@ func pickCaller(d dice, all []caller) caller {
 	return pick(d, all...)
 }
 
-// people and groups are the names in permissions. Front proxies and impersonators name them, too.
+// people and groups are the users and groups that permissions, front proxies and impersonation
+// name.
 var (
 	people    = []string{"ann", "bob", "eve", "carl", "dora", "system:anonymous", "system:serviceaccount:mine:robot", "system:serviceaccount:yours:robot"}
 	groups    = []string{"staff", "guests", "system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:serviceaccounts:mine"}
-	constrain = "constrained" // a user who may always do constrained impersonation
+	constrain = "constrained" // user who may always use constrained impersonation
 )
 
-// newCallers returns all callers, with accepted and with rejected credentials.
+// newCallers returns all callers, those with valid and those with invalid credentials.
 func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign *testenv.Authority, tokens *minter) []caller {
 	t.Helper()
 	var out []caller
@@ -125,15 +126,15 @@ func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign
 	return append(sorted(out), caller{name: "no credentials", good: true}, caller{name: "no credentials, pretends to be a front proxy", front: true})
 }
 
-// sorted sorts the callers by name. The order must be the same in every run, so that a run can be
-// replayed.
+// sorted sorts the callers by name. The order must be the same in every run, because a seed selects
+// callers by their index.
 func sorted(all []caller) []caller {
 	slices.SortStableFunc(all, func(a, b caller) int { return strings.Compare(a.name, b.name) })
 	return all
 }
 
-// credentials writes the caller's credentials into the headers of a request, in one of the possible
-// ways.
+// credentials writes the caller's credentials into the headers of a request, sometimes in an
+// unusual or invalid form.
 func (c *caller) credentials(d dice, h http.Header) {
 	if c.token != "" {
 		c.bearer(d, h)
@@ -165,14 +166,14 @@ func (c *caller) bearer(d dice, h http.Header) {
 	}
 }
 
-// named returns the users that a front proxy names. system:anonymous is not among them.
-// kube-apiserver adds a caller who is impersonated under that name to system:unauthenticated, and
-// the proxy can forward a front proxy's user only by impersonation.
+// named returns the users that a front proxy may name: people without system:anonymous. The proxy
+// forwards such a user by impersonation. kube-apiserver adds an impersonated system:anonymous to
+// the group system:unauthenticated, which a front proxy does not.
 func named() []string {
 	return slices.DeleteFunc(slices.Clone(people), func(name string) bool { return name == "system:anonymous" })
 }
 
-// remote writes the headers of a front proxy.
+// remote writes random headers of a front proxy.
 func (c *caller) remote(d dice, h http.Header) {
 	if d.percent(95) {
 		h.Set("X-Remote-User", pick(d, append(named(), "", "root")...))
@@ -188,7 +189,7 @@ func (c *caller) remote(d dice, h http.Header) {
 	}
 }
 
-// impersonation writes the headers of a caller that impersonates another user.
+// impersonation writes random headers to impersonate another user.
 func impersonation(d dice, h http.Header) {
 	if d.percent(92) {
 		h.Set("Impersonate-User", pick(d, append(people, "", "root", "system:node:node-0", "system:serviceaccount:x", "system:serviceaccount:mine:robot:x", "é")...))
@@ -207,15 +208,15 @@ func impersonation(d dice, h http.Header) {
 	}
 }
 
-// minter signs tokens of ServiceAccounts with a key that kube-apiserver trusts, also tokens that
-// kube-apiserver itself would not issue.
+// minter signs tokens of ServiceAccounts with a key that kube-apiserver trusts. It can sign tokens
+// that kube-apiserver would not issue.
 type minter struct {
 	key    *ecdsa.PrivateKey
 	issuer string
 }
 
-// newMinter creates a minter and writes its public key to file. kube-apiserver reads the key from
-// that file.
+// newMinter creates a minter, and writes its public key to file, from which kube-apiserver reads
+// the key.
 func newMinter(t *testing.T, file string) *minter {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -226,8 +227,8 @@ func newMinter(t *testing.T, file string) *minter {
 	return &minter{key: key}
 }
 
-// mint signs a token of a ServiceAccount that is valid for an hour. Claims in other replace the
-// usual claims.
+// mint returns a token of a ServiceAccount that is valid for an hour. The claims in other replace
+// the usual claims.
 func (m *minter) mint(t *testing.T, of *corev1.ServiceAccount, other map[string]any) string {
 	t.Helper()
 	now := time.Now()
@@ -251,15 +252,15 @@ func (m *minter) mint(t *testing.T, of *corev1.ServiceAccount, other map[string]
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// expired changes a certificate so that it expired an hour ago.
+// expired makes a certificate expire an hour ago.
 func expired(c *x509.Certificate) {
 	c.NotBefore, c.NotAfter = time.Now().Add(-24*time.Hour), time.Now().Add(-time.Hour)
 }
 
-// early changes a certificate so that it becomes valid in an hour.
+// early makes a certificate become valid in an hour.
 func early(c *x509.Certificate) {
 	c.NotBefore, c.NotAfter = time.Now().Add(time.Hour), time.Now().Add(24*time.Hour)
 }
 
-// forServers changes a certificate so that it is not valid for clients.
+// forServers makes a certificate invalid for clients.
 func forServers(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }

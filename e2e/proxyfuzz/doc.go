@@ -1,12 +1,12 @@
 // Package proxyfuzz sends random requests of random callers to a real kube-apiserver and to the
-// proxy in front of it, and compares the answers. Both answers must have the same code, and the
+// proxy in front of it, and compares the answers. Both answers must have the same status code. The
 // proxy must return no object that kube-apiserver does not return to the same caller for the same
 // request.
 //
-// One seed determines everything: callers, paths, queries, headers, and permissions, which change
-// in rounds. The seed is a constant in the first round and the current time in later rounds, unless
-// a flag sets it to replay a run. Nothing else changes while requests are compared, so
-// kube-apiserver's own answer is the reference. It is independent of the proxy's implementation.
-// Where the answers of kube-apiserver and the proxy may differ, the methods that judge calls say
-// why.
+// The requests are sent in rounds. A seed determines the callers, paths, queries, headers and
+// permissions of a round. By default the first round has a constant seed, and later rounds use the
+// current time. A flag sets one seed for all rounds, to repeat a run. Objects do not change while
+// requests are compared, so kube-apiserver's answer is the expected one. It does not depend on the
+// proxy's implementation. Some answers of kube-apiserver and the proxy may differ: the methods that
+// judge calls explain when and why.
 package proxyfuzz

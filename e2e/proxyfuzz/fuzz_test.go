@@ -24,13 +24,13 @@ var (
 )
 
 const (
-	// fixedSeed is the default seed of the first round, so that a later run finds the same fault
-	// again.
+	// fixedSeed is the default seed of the first round. It is constant, so that a fault in the first
+	// round is found again in each run.
 	fixedSeed = 5
 	// maxFaults is the number of faults after which the fuzzer stops.
 	maxFaults = 10
 	// aRound bounds the duration of a round on a busy machine. starting bounds the start of the
-	// servers, including the time to build them.
+	// servers, which includes building them.
 	aRound, starting = 2 * time.Minute, 20 * time.Minute
 )
 
@@ -40,7 +40,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestProxyFuzz compares the proxy's answers with those of kube-apiserver.
+// TestProxyFuzz sends random requests to the proxy and to kube-apiserver, and compares the answers.
+// It also checks that no request changed an object.
 func TestProxyFuzz(t *testing.T) {
 	rounds := int((*requests + roundsOf - 1) / roundsOf)
 	ctx := begin(t, starting+time.Duration(rounds)*aRound)
@@ -82,7 +83,7 @@ func TestProxyFuzz(t *testing.T) {
 	}
 }
 
-// seeds returns a function that returns the seed of a round, and prints the seeds to stderr.
+// seeds prints the seeds to stderr, and returns a function that returns the seed of a round.
 func seeds() func(round int) uint64 {
 	if *seed != 0 {
 		fmt.Fprintf(os.Stderr, "proxyfuzz: seed %d\n", *seed)
@@ -98,26 +99,27 @@ func seeds() func(round int) uint64 {
 	}
 }
 
-// fuzzer sends the requests and counts the results.
+// fuzzer sends requests and counts the results.
 type fuzzer struct {
-	seed         uint64 // of the current round
+	seed         uint64 // seed of the current round
 	world        *world
 	sent, faults atomic.Int64
-	// Held: the proxy answered from its cache; shown: the answer has objects.
+	// held counts answers from the proxy's cache. shown counts answers that contain objects.
 	held, shown    atomic.Int64
 	refused, pages atomic.Int64
 	compared       atomic.Int64 // answers from the proxy's cache whose bodies were compared
 	mu             sync.Mutex
-	found          []*exchange // up to maxFaults
+	found          []*exchange // exchanges with faults, up to maxFaults
 }
 
-// run sends the requests from first to before last, and returns when all are answered.
+// run sends the requests with numbers from first up to, but not including, last. It returns when
+// all are answered, or earlier after maxFaults faults.
 func (f *fuzzer) run(ctx context.Context, first, last uint64) {
 	var next atomic.Uint64
 	next.Store(first)
 	var workers sync.WaitGroup
 	for range min(*inFlight, int(last-first)) {
-		workers.Go(func() { // ends after the last request
+		workers.Go(func() { // returns after the last request
 			for n := next.Add(1) - 1; n < last && ctx.Err() == nil && f.faults.Load() < maxFaults; n = next.Add(1) - 1 {
 				f.one(ctx, n)
 			}
@@ -172,27 +174,26 @@ func (f *fuzzer) tally(took time.Duration) string {
 		f.seed, n, float64(n)/took.Seconds(), f.held.Load(), f.compared.Load(), f.shown.Load(), f.refused.Load(), f.pages.Load(), f.faults.Load())
 }
 
-// worthIt fails the test if too few answers could have shown a fault.
+// worthIt fails the test if too few answers came from the cache, were compared, contained objects,
+// or were refused. Such a run could not have found many faults.
 func (f *fuzzer) worthIt(t *testing.T) {
 	if n := f.sent.Load(); f.held.Load() < n/20 || f.compared.Load() < n/20 || f.shown.Load() < n/20 || f.refused.Load() < n/20 {
 		t.Errorf("the requests are not worth much: %s", f.tally(time.Second))
 	}
 }
 
-// dice draws random parts of a request or of a round of permissions.
+// dice draws the random values of one request, or of a round's permissions.
 type dice struct{ *rand.Rand }
 
-// newDice returns the dice of one request or one round. The two numbers determine all results, so
-// each request can be replayed alone.
+// newDice returns the dice of a request or a round. The seed and the number determine all random
+// values, so that each request can be repeated alone.
 func newDice(seed, of uint64) dice { return dice{rand.New(rand.NewPCG(seed, of))} }
 
-// percent returns true in n of 100 cases.
 func (d dice) percent(n int) bool { return d.IntN(100) < n }
 
-// pick returns one of several values.
 func pick[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
 
-// some returns between one and most different elements of from.
+// some returns 1 to most different elements of from, at random.
 func some[T any](d dice, most int, from ...T) []T {
 	var out []T
 	for _, i := range d.Perm(len(from))[:1+d.IntN(min(most, len(from)))] {

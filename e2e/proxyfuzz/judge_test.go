@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// exchange is one request and the answers of both sides.
+// exchange is one request, with the answers of both sides.
 type exchange struct {
 	request      *request
-	seed         uint64 // of the request's round
-	target       string // for kube-apiserver
-	other        string // for the proxy; empty: the same as target
+	seed         uint64 // seed of the request's round
+	target       string // sent to kube-apiserver
+	other        string // sent to the proxy; empty: target
 	ours, theirs *answer
 	faults       []string
-	compared     bool // the bodies were compared
+	compared     bool // whether the bodies were compared
 }
 
-// ask sends a request to both sides at the same time, and judges the answers. The targets differ
-// only if each side gets its own continue token.
+// ask sends a request to the proxy and to kube-apiserver at the same time, and judges the answers.
+// other differs from target only if each server gets its own continue token.
 func (w *world) ask(ctx context.Context, q *request, target, other string) *exchange {
 	e := w.send(ctx, q, target, other)
 	e.judge(w.known)
@@ -43,16 +43,17 @@ func (w *world) ask(ctx context.Context, q *request, target, other string) *exch
 	return e
 }
 
-// forgotten reports whether both sides allow the caller to read the state, but one side no longer
-// has it. The sides may keep states for different times. The objects in the answer of the other
-// side must exist now, since the compared objects do not change.
+// forgotten reports whether both sides allow the caller to read the requested state, but one of
+// them no longer has it. Each side may keep old states for a different time. The caller of
+// forgotten must then check that the objects in the other answer exist now: the compared objects do
+// not change.
 func (e *exchange) forgotten() bool {
 	lets := func(a *answer) bool { return a.err == nil && (a.code == http.StatusOK || a.expired()) }
 	return lets(e.ours) && lets(e.theirs) && e.ours.expired() != e.theirs.expired() && e.request.method == http.MethodGet &&
 		(strings.Contains(e.target, "resourceVersion=") || strings.Contains(e.target, "continue="))
 }
 
-// listFor returns q as a request of a caller that may do everything.
+// listFor returns a copy of q that an admin sends.
 func (w *world) listFor(q *request) *request {
 	admin := *q
 	admin.caller = w.callers[slices.IndexFunc(w.callers, func(c caller) bool { return c.admin && c.token != "" })]
@@ -61,13 +62,13 @@ func (w *world) listFor(q *request) *request {
 	return &admin
 }
 
-// listOf returns the target without the parameters that make it a watch, a page or a read of the
-// past.
+// listOf returns the target as a LIST of the current state: without the parameters for a watch, a
+// page or an old state.
 func listOf(target string) string {
 	return without(target, "watch", "sendInitialEvents", "allowWatchBookmarks", "timeoutSeconds", "resourceVersion", "resourceVersionMatch", "limit", "continue")
 }
 
-// maxAgain is how often ask repeats a watch that may have been cut short.
+// maxAgain bounds how often ask repeats a watch that may have been cut short.
 const maxAgain = 5
 
 func (w *world) send(ctx context.Context, q *request, target, other string) *exchange {
@@ -85,15 +86,15 @@ func (w *world) send(ctx context.Context, q *request, target, other string) *exc
 	return e
 }
 
-// cutShort reports whether both sides allow the caller to watch. On a busy machine one second may
-// be too short for all initial events of the watch.
+// cutShort reports whether the request is a watch that both sides allow. Such a watch may have been
+// too short: on a busy machine, one second may not suffice for all initial events.
 func (e *exchange) cutShort() bool {
 	ok := func(a *answer) bool { return a.err == nil && a.code == http.StatusOK }
 	return ok(e.ours) && ok(e.theirs) && e.request.method == http.MethodGet && strings.Contains(e.target, "watch=")
 }
 
-// add adds the objects in the answers to a repeated request. An object counts as missing only if it
-// is in none of a side's answers.
+// add adds the objects in the answers to a repeated request. An object then counts as missing only
+// if none of a side's answers has it.
 func (e *exchange) add(again *exchange) {
 	for _, a := range [2][2]*answer{{e.ours, again.ours}, {e.theirs, again.theirs}} {
 		if a[1].err != nil {
@@ -114,11 +115,12 @@ func (e *exchange) fault(format string, args ...any) {
 	e.faults = append(e.faults, fmt.Sprintf(format, args...))
 }
 
-// judge records the faults of an exchange. known contains the objects that do not change.
+// judge records the faults of an exchange. known has the resourceVersions, by UID, of the objects
+// that do not change.
 func (e *exchange) judge(known map[string]string) {
 	ours, theirs := e.ours, e.theirs
 	if ours.err != nil || theirs.err != nil {
-		// The proxy answered an error because kube-apiserver's answer to it broke off.
+		// The proxy may answer an error because kube-apiserver's answer to the proxy broke off.
 		brokeOff := theirs.err != nil && ours.err == nil && (ours.code == http.StatusServiceUnavailable || e.timedOut())
 		if (ours.err == nil) != (theirs.err == nil) && !brokeOff {
 			e.fault("the proxy: %v; kube-apiserver: %v", ours.err, theirs.err)
@@ -163,7 +165,8 @@ func (e *exchange) judge(known map[string]string) {
 	}
 }
 
-// leaks reports objects that the proxy shows and kube-apiserver does not show to the same caller.
+// leaks reports the objects in the proxy's answer that theirs, kube-apiserver's answer to the same
+// caller, does not have. THE PROXY SHOWS marks such a fault.
 func (e *exchange) leaks(known map[string]string, theirs *answer) {
 	for uid := range e.ours.uids {
 		if known[uid] != "" && !theirs.uids[uid] {
@@ -179,41 +182,41 @@ func (e *exchange) leaks(known map[string]string, theirs *answer) {
 	}
 }
 
-// local reports whether the proxy answers about itself: it has its own health checks and metrics. A
-// caller may read the proxy's metrics only under its own identity.
+// local reports whether the proxy answers for itself: it has its own health checks and metrics.
 func (e *exchange) local() bool {
 	path, _, _ := strings.Cut(e.target, "?")
 	return path == "/livez" || path == "/readyz" || path == "/healthz" || path == "/metrics"
 }
 
-// constrained reports whether the proxy itself has refused a caller with a certificate that may do
-// only constrained impersonation.
+// constrained reports whether the proxy itself has refused to impersonate a user for a caller with
+// a certificate. kube-apiserver may allow it, if the caller may use constrained impersonation.
 func (e *exchange) constrained() bool {
 	return e.request.caller.cert != nil && e.ours.code == http.StatusForbidden && e.ours.header.Get("Audit-Id") == "" &&
 		bytes.Contains(e.ours.body, []byte("cannot impersonate"))
 }
 
-// timedOut reports whether the timeout in the request has expired at the proxy. It also returns
-// true if the proxy itself has refused the caller, since the timeout may then have expired at
-// kube-apiserver. kube-apiserver breaks off an answer that it has started when the timeout expires.
+// timedOut reports whether the timeout in the request may have expired. It returns true if the
+// proxy answers 504, or refuses the caller itself. In the second case the timeout may have expired
+// at kube-apiserver, which then breaks off an answer that it has started.
 func (e *exchange) timedOut() bool {
 	return strings.Contains(e.target, "timeout=") && (e.refusedHere() || e.ours.code == http.StatusGatewayTimeout)
 }
 
-// refusedHere reports whether the proxy itself has refused the request.
+// refusedHere reports whether the proxy refused the request without forwarding it.
 func (e *exchange) refusedHere() bool {
 	return e.ours.code >= http.StatusBadRequest && e.ours.header.Get("Audit-Id") == ""
 }
 
-// misplaced reports whether the proxy refuses its own token, which only it can read, while
-// kube-apiserver refuses the path or the accepted types. Such a request cannot have had an earlier
-// page.
+// misplaced reports whether a request with a continue token of the proxy has another path or other
+// accepted types than its first page. The proxy refuses the token with 410, which only the proxy
+// can read, and kube-apiserver refuses the path or the types.
 func (e *exchange) misplaced() bool {
 	return e.other != "" && e.ours.code == http.StatusGone && (e.theirs.code == http.StatusNotAcceptable || e.theirs.code == http.StatusNotFound)
 }
 
-// late reports whether kube-apiserver allowed the watch but was too busy to start it before its
-// timeout, in the request of the proxy or of the test. Then there is nothing to compare.
+// late reports whether kube-apiserver allowed a watch, but was too busy to start it before the
+// timeout. This may happen to the test's request or to the proxy's. The answers cannot be compared
+// then.
 func (e *exchange) late() bool {
 	forwarded := e.ours.header.Get("Audit-Id") != ""
 	return e.theirs.late() || forwarded && e.ours.late() && e.theirs.code == http.StatusOK
@@ -223,9 +226,9 @@ func (a *answer) late() bool {
 	return a.code == http.StatusOK && len(a.refused) > 0 && bytes.Contains(a.body, []byte("context deadline exceeded"))
 }
 
-// early reports whether kube-apiserver has rejected the timeout or the path, which it checks before
-// it authenticates the caller. The proxy itself refuses callers with invalid credentials, and
-// callers that may not impersonate, without checking the timeout and the path.
+// early reports whether kube-apiserver rejected the timeout or the path, which it checks before it
+// authenticates the caller. The proxy checks credentials and impersonation first, and refuses such
+// a caller without checking the timeout or the path.
 func (e *exchange) early() bool {
 	path := e.theirs.code == http.StatusInternalServerError &&
 		(e.request.method == http.MethodHead || bytes.Contains(e.theirs.body, []byte("failed to create RequestInfo")))
@@ -238,16 +241,17 @@ func (e *exchange) overdue() bool {
 	return strings.Contains(e.target, "timeout=") && (e.theirs.code == http.StatusBadRequest || e.theirs.code == http.StatusGatewayTimeout)
 }
 
-// strange reports whether the proxy has forwarded its own continue token, which kube-apiserver has
-// refused. The proxy forwards it if it cannot parse the path or the query. No client changes these
-// from one page to the next.
+// strange reports whether the proxy has forwarded its own continue token, and kube-apiserver has
+// refused it. The proxy forwards a token if it cannot parse the path or the query. Real clients do
+// not change the path and the query between pages.
 func (e *exchange) strange() bool {
 	return e.other != "" && e.ours.code == http.StatusBadRequest && e.ours.header.Get("Audit-Id") != ""
 }
 
-// fits judges a request with a continue token of the proxy that kube-apiserver has refused. whole
-// is kube-apiserver's answer to the same request without the token. The proxy may refuse the token,
-// but it must not answer a refused caller, and must not return more objects than whole has.
+// fits judges a request that sent the proxy's continue token also to kube-apiserver, which refused
+// it. whole is kube-apiserver's answer to the same request without the token. The proxy may refuse
+// the token. It must not answer a caller that kube-apiserver refuses, and must not return an object
+// that whole does not have.
 func (e *exchange) fits(whole *answer, known map[string]string) {
 	if e.theirs.code == http.StatusOK {
 		return // kube-apiserver accepts the token
@@ -261,15 +265,15 @@ func (e *exchange) fits(whole *answer, known map[string]string) {
 	if e.ours.code != whole.code && !(lets && refuses) && e.ours.code != e.theirs.code {
 		e.fault("the proxy answers %d with a token of its own, kube-apiserver %d without one", e.ours.code, whole.code)
 	}
-	for uid := range e.ours.uids { // these objects are of the state of the first page
+	for uid := range e.ours.uids { // these objects are in the state of the first page
 		if known[uid] != "" && !whole.uids[uid] {
 			e.fault("THE PROXY SHOWS %s, and kube-apiserver does not", uid)
 		}
 	}
 }
 
-// goOn sends a request for the page after an answer, with the token of one side or of both, by the
-// same caller or another one.
+// goOn sends a request for the page after an answer. It uses the token of one side for both, or
+// each side's own. The caller, and sometimes the path, may differ from the first request.
 func (w *world) goOn(ctx context.Context, d dice, e *exchange) *exchange {
 	q := *e.request
 	if d.percent(30) {
@@ -292,13 +296,13 @@ func (w *world) goOn(ctx context.Context, d dice, e *exchange) *exchange {
 		return without(bare, "resourceVersion", "resourceVersionMatch", "continue") + "&continue=" + token
 	}
 	switch d.IntN(4) {
-	case 0: // with kube-apiserver's token, which the proxy forwards
+	case 0: // both get kube-apiserver's token, which the proxy forwards
 		return w.ask(ctx, &q, with(e.theirs.next), "")
 	case 1:
 		next := w.ask(ctx, &q, with(e.ours.next), "")
 		next.fits(w.server.send(ctx, &q, without(bare, "resourceVersion", "resourceVersionMatch", "continue", "limit")), w.known)
 		return next
-	default: // with its own token for each side
+	default: // each side gets its own token
 		next := w.ask(ctx, &q, with(e.theirs.next), with(e.ours.next))
 		if moved && len(next.faults) > 0 && next.ours.code == http.StatusOK && next.theirs.code == http.StatusOK {
 			// The two sides encode keys differently, so under another path they continue at different keys.
@@ -309,7 +313,7 @@ func (w *world) goOn(ctx context.Context, d dice, e *exchange) *exchange {
 	}
 }
 
-// without returns a target without the parameters with the given names.
+// without returns a target without the query parameters of the given names.
 func without(target string, names ...string) string {
 	path, query, _ := strings.Cut(target, "?")
 	var kept []string
@@ -321,7 +325,7 @@ func without(target string, names ...string) string {
 	return path + "?" + strings.Join(kept, "&")
 }
 
-// String returns the exchange with all details that help to find the fault.
+// String describes the exchange with all details that help to find the cause of a fault.
 func (e *exchange) String() string {
 	var out bytes.Buffer
 	q := e.request

@@ -15,20 +15,20 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// ours is the label selector of the permissions that are drawn in each round.
+// ours is the label selector of the permissions that are replaced in each round.
 const ours = "proxyfuzz=round"
 
-// roundsOf is the number of requests in a round. All of them are sent with the same permissions.
+// roundsOf is the number of requests in a round. The permissions do not change during a round.
 const roundsOf = 500
 
-// grant is one role and the subjects that have it.
+// grant is a role and its subjects.
 type grant struct {
 	namespace string // empty: all namespaces
 	rules     []rbacv1.PolicyRule
 	subjects  []rbacv1.Subject
 }
 
-// grantsOf draws a round's permissions.
+// grantsOf returns random permissions for a round.
 func grantsOf(d dice) []grant {
 	grants := make([]grant, 20+d.IntN(20))
 	for i := range grants {
@@ -83,7 +83,7 @@ func ruleOf(d dice, everywhere bool) rbacv1.PolicyRule {
 	return rule
 }
 
-// impersonateRule draws a permission to impersonate.
+// impersonateRule returns a random permission to impersonate.
 func impersonateRule(d dice, verbs ...string) rbacv1.PolicyRule {
 	rule := rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{pick(d, "", "authentication.k8s.io", "*")}}
 	rule.Resources = some(d, 3, "users", "groups", "serviceaccounts", "userextras/scopes", "userextras", "uids", "*")
@@ -93,12 +93,12 @@ func impersonateRule(d dice, verbs ...string) rbacv1.PolicyRule {
 	return rule
 }
 
-// canary returns the name of a round's canary: a user with permissions that are created last and
-// removed first. When the canary's permissions have changed at a server, all others have changed,
-// too.
+// canary returns the name of a round's canary. The canary is a user whose permissions are created
+// after all others and removed last. When a server uses the canary's new permissions, it uses all
+// new permissions.
 func canary(round int) string { return fmt.Sprint("canary-", round) }
 
-// grant replaces the permissions of the previous round by those of a round. It returns when
+// grant replaces the permissions of the previous round by those of this round. It returns when
 // kube-apiserver and the proxy use only the new permissions.
 func (w *world) grant(t *testing.T, ctx context.Context, round int, grants []grant) {
 	t.Helper()
@@ -129,7 +129,7 @@ func (w *world) grant(t *testing.T, ctx context.Context, round int, grants []gra
 	w.follow(t, ctx)
 }
 
-// give creates one role and its binding.
+// give creates a role and its binding.
 func (w *world) give(t *testing.T, ctx context.Context, name string, g grant) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{"proxyfuzz": "round"}}
@@ -149,7 +149,7 @@ func (w *world) give(t *testing.T, ctx context.Context, name string, g grant) {
 	check.NoError(t, err)
 }
 
-// may asks kube-apiserver whether a user may get objects.
+// may asks kube-apiserver whether a user may get objects of a resource in a namespace.
 func (w *world) may(t *testing.T, ctx context.Context, who, what, where string) bool {
 	t.Helper()
 	review, err := w.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -159,8 +159,8 @@ func (w *world) may(t *testing.T, ctx context.Context, who, what, where string) 
 	return review.Status.Allowed
 }
 
-// asCanary sends the proxy a canary's GET of a secret, which the proxy caches, and returns the
-// status code.
+// asCanary sends a GET of a secret to the proxy, as the canary, and returns the status code. The
+// proxy answers it from its cache.
 func (w *world) asCanary(t *testing.T, ctx context.Context, who string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.proxy.URL()+"/api/v1/namespaces/mine/secrets/key?resourceVersion=0", nil)
@@ -172,7 +172,8 @@ func (w *world) asCanary(t *testing.T, ctx context.Context, who string) int {
 	return resp.StatusCode
 }
 
-// warm makes the proxy review a canary. The proxy's reviews of all other callers are older then.
+// warm makes the proxy ask kube-apiserver for the canary's permissions, and cache the answer. The
+// proxy's cached answers about all other callers are then older.
 func (w *world) warm(t *testing.T, ctx context.Context, who string) {
 	t.Helper()
 	if code := w.asCanary(t, ctx, who); code != http.StatusOK && code != http.StatusForbidden {
@@ -180,15 +181,15 @@ func (w *world) warm(t *testing.T, ctx context.Context, who string) {
 	}
 }
 
-// forget waits until the proxy has dropped its cached review of a canary. By then it has also
-// dropped the reviews of all other callers, which are older.
+// forget waits until the proxy no longer uses its cached answer about a canary. By then it does not
+// use the older answers about other callers either.
 func (w *world) forget(t *testing.T, ctx context.Context, who string) {
 	t.Helper()
 	until(t, ctx, "the proxy has forgotten the permissions of before", func() bool { return w.asCanary(t, ctx, who) == http.StatusForbidden })
 }
 
-// follow waits until the caches of kube-apiserver and the proxy have the new permissions. The
-// fuzzer reads permissions as objects, too.
+// follow waits until the caches of kube-apiserver and of the proxy contain the new permissions.
+// This is necessary because the fuzzer also reads roles as objects.
 func (w *world) follow(t *testing.T, ctx context.Context) {
 	t.Helper()
 	w.known = map[string]string{}
@@ -206,7 +207,7 @@ func (w *world) follow(t *testing.T, ctx context.Context) {
 	}
 }
 
-// versions returns the resourceVersions of a resource's objects by uid.
+// versions returns the resourceVersions of a resource's objects, by UID.
 func versions(t *testing.T, ctx context.Context, from dynamic.Interface, r *resource, o metav1.ListOptions) map[string]string {
 	t.Helper()
 	list, err := from.Resource(r.gvr()).List(ctx, o)
@@ -218,8 +219,9 @@ func versions(t *testing.T, ctx context.Context, from dynamic.Interface, r *reso
 	return out
 }
 
-// giveForGood creates the permissions that last through all rounds. kube-apiserver caches for some
-// seconds who may do constrained impersonation, so these permissions do not change.
+// giveForGood creates permissions that do not change between rounds, for constrained impersonation.
+// kube-apiserver caches for some seconds who may use it, so changes would not be effective
+// immediately.
 func (w *world) giveForGood(t *testing.T, ctx context.Context) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: constrain}

@@ -4,16 +4,17 @@ import "k8s.io/apimachinery/pkg/runtime/schema"
 
 const fuzzGroup = "fuzz.weir.dev"
 
-// resource is a resource that requests read or write.
+// resource is a resource that the fuzzer's requests read or write.
 type resource struct {
 	group, version, name, kind string
 	namespaced                 bool
-	// Held: the proxy caches it; cached: the proxy answers consistent reads of it without proof.
+	// held: the proxy caches the resource. cached: the proxy answers consistent reads from its cache
+	// (TrustCache), without asking kube-apiserver for the newest resourceVersion.
 	held, cached bool
-	// permissions says that the resource's objects are permissions, so they change between rounds.
+	// permissions says that the objects are roles, which change between rounds.
 	permissions bool
-	// names are the names of its objects in each namespace. The last one is deleted before the first
-	// request.
+	// names are the names of the objects, in each namespace for a namespaced resource. The last one is
+	// deleted before the first request.
 	names        []string
 	subresources []string
 	fields       []string // field selectors that some resource supports
@@ -24,7 +25,7 @@ func (r *resource) gvr() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: r.group, Version: r.version, Resource: r.name}
 }
 
-// argument returns the name of the resource in the proxy's options.
+// argument returns the resource's name in the proxy's options.
 func (r *resource) argument() string {
 	switch r.group {
 	case "":
@@ -35,7 +36,7 @@ func (r *resource) argument() string {
 	return r.name + "." + r.group
 }
 
-// object returns the fields of the i-th object in addition to its metadata.
+// object returns the i-th object without metadata.
 func (r *resource) object(i int) map[string]any {
 	if r.body == nil {
 		return map[string]any{}
@@ -43,7 +44,6 @@ func (r *resource) object(i int) map[string]any {
 	return r.body(i)
 }
 
-// prefix returns the start of the resource's API path.
 func (r *resource) prefix() string {
 	if r.group == "" {
 		return "/api/" + r.version
@@ -52,7 +52,8 @@ func (r *resource) prefix() string {
 }
 
 var (
-	// namespaces include names of resources, and of a verb in old paths.
+	// namespaces contains names of resources, and a verb that old API paths contain, to confuse
+	// parsers.
 	namespaces  = []string{"mine", "yours", "pods", "watch"}
 	colors      = []string{"red", "green", "blue"}
 	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -66,7 +67,7 @@ var (
 		names: []string{"plain", "with.dots", "status", "gone"}, fields: []string{"metadata.namespace=mine"},
 		body: func(int) map[string]any { return map[string]any{"data": map[string]any{"a": "b"}} },
 	}
-	// resources are all resources that requests read or write.
+	// resources are the resources that requests read or write.
 	resources = []*resource{
 		namespaceResource,
 		{
@@ -110,7 +111,7 @@ var (
 				return map[string]any{"spec": map[string]any{"color": colors[i%len(colors)]}}
 			},
 		},
-		{ // the proxy does not cache it
+		{ // not cached by the proxy
 			group: "apps", version: "v1", name: "controllerrevisions", kind: "ControllerRevision", namespaced: true, names: []string{"one", "gone"},
 			body: func(i int) map[string]any {
 				return map[string]any{"revision": int64(i), "data": map[string]any{"a": "b"}}

@@ -16,7 +16,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// side is the proxy or kube-apiserver, to which requests are sent. It is safe for concurrent use.
+// side is the proxy or kube-apiserver. It is safe for concurrent use.
 type side struct {
 	host  *url.URL
 	roots *x509.CertPool
@@ -25,8 +25,8 @@ type side struct {
 	clients map[clientKey]*http.Client
 }
 
-// clientKey identifies clients that share connections. Callers share no connections, because
-// kube-apiserver closes connections of unknown callers.
+// clientKey identifies a client, which has its own connections. Callers do not share connections,
+// because kube-apiserver closes a connection of an unauthenticated caller.
 type clientKey struct {
 	caller string
 	cert   *tls.Certificate
@@ -34,10 +34,10 @@ type clientKey struct {
 }
 
 // patience bounds one request. Servers wait three seconds for a resourceVersion, and watches end
-// after one second. Longer requests are cut off at both sides.
+// after one second. A longer request is cut off at both sides.
 const patience = 8 * time.Second
 
-// maxRead bounds how many bytes of an answer are read.
+// maxRead bounds the bytes that are read of an answer.
 const maxRead = 16 << 20
 
 func newSide(t *testing.T, host string, ca []byte) *side {
@@ -62,7 +62,7 @@ func (s *side) client(caller string, cert *tls.Certificate, http1 bool) *http.Cl
 		return c
 	}
 	cfg := &tls.Config{RootCAs: s.roots}
-	if cert != nil { // presented even if the server asks for certificates of other CAs
+	if cert != nil { // send it even if the server requests certificates of other CAs
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
 	}
 	protocols := new(http.Protocols)
@@ -76,9 +76,9 @@ func (s *side) client(caller string, cert *tls.Certificate, http1 bool) *http.Cl
 	return c
 }
 
-// send sends a request and reads the answer. A server may close an HTTP/1.1 connection just when
-// the request is sent. net/http retries only requests that change nothing, so send retries the
-// others once.
+// send sends a request and reads the answer. A server may close an HTTP/1.1 connection just when a
+// request is sent. net/http repeats only requests that change nothing, so send repeats a request
+// after EOF once.
 func (s *side) send(ctx context.Context, q *request, target string) *answer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -28,32 +28,33 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// world is one kube-apiserver, the proxy in front of it, and their contents.
+// world is a kube-apiserver, the proxy in front of it, and their objects.
 type world struct {
 	cluster *cluster.Cluster
 	proxy   *proxy.Server
-	client  kubernetes.Interface // the admin's, for kube-apiserver
-	objects dynamic.Interface    // the admin's, for kube-apiserver
-	through dynamic.Interface    // the admin's, for the proxy
-	front   *tls.Certificate     // a certificate of a front proxy
+	client  kubernetes.Interface // of the admin, for kube-apiserver
+	objects dynamic.Interface    // of the admin, for kube-apiserver
+	through dynamic.Interface    // of the admin, for the proxy
+	front   *tls.Certificate     // certificate of a front proxy
 	callers []caller
-	// then and now are resourceVersions: then after the objects were created, now after some of them
-	// have changed.
+	// then and now are resourceVersions: then from before some objects were changed and deleted, now
+	// from after that.
 	then, now uint64
-	// frozen contains all objects that are not permissions: resourceVersions by uid.
+	// frozen has the resourceVersions, by UID, of all objects that are not permissions.
 	frozen map[string]string
-	// known contains the objects of frozen and the permissions of the round.
+	// known has the objects of frozen and the roles of the round.
 	known           map[string]string
 	server, proxied *side
 }
 
-// settling bounds the time until an awaited condition holds.
+// settling bounds the time that until waits.
 const settling = 30 * time.Second
 
-// recheck is how long the proxy caches answers about callers. Each round waits for that time.
+// recheck is the time for which the proxy caches answers about callers. Each round must wait that
+// long.
 const recheck = 200 * time.Millisecond
 
-// newWorld starts the servers and creates the objects. The servers stop when the test ends.
+// newWorld starts the servers and creates the objects. The servers are stopped when the test ends.
 func newWorld(t *testing.T, ctx context.Context) *world {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,7 +72,7 @@ func newWorld(t *testing.T, ctx context.Context) *world {
 		Authorization: cluster.RBAC,
 		Users:         []cluster.User{{Name: "ann", Groups: []string{"staff"}}, {Name: "bob"}, {Name: "eve", Groups: []string{"staff", "guests"}}},
 		APIServerArgs: []string{
-			// This feature gate is alpha. Without it kube-apiserver ignores shardSelector.
+			// This feature gate is alpha. Without it, kube-apiserver ignores shardSelector.
 			"--feature-gates=ShardedListAndWatch=true",
 			"--client-ca-file=" + filepath.Join(dir, "callers.crt"),
 			"--requestheader-client-ca-file=" + filepath.Join(dir, "fronts.crt"),
@@ -142,7 +143,7 @@ func (w *world) startProxy(t *testing.T, ctx context.Context) {
 	})
 }
 
-// until waits until cond returns true, for at most settling.
+// until waits until cond returns true. It fails the test after settling.
 func until(t *testing.T, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, settling)
@@ -150,8 +151,7 @@ func until(t *testing.T, ctx context.Context, what string, cond func() bool) {
 	testenv.Eventually(t, ctx, what, cond)
 }
 
-// fill creates the objects of each resource in all namespaces. Then it changes some of them and
-// deletes some.
+// fill creates the objects of each resource. It then changes some of them, and deletes some.
 func (w *world) fill(t *testing.T, ctx context.Context) {
 	t.Helper()
 	for _, r := range resources {
@@ -203,7 +203,6 @@ func (w *world) fill(t *testing.T, ctx context.Context) {
 	w.frozen = w.list(t, ctx)
 }
 
-// make creates one object.
 func (w *world) make(t *testing.T, ctx context.Context, r *resource, ns, name string, i int) {
 	t.Helper()
 	o := &unstructured.Unstructured{Object: r.object(i)}
@@ -223,7 +222,8 @@ func (w *world) see(t *testing.T, o *unstructured.Unstructured) {
 	w.now = max(w.now, version)
 }
 
-// define creates a custom resource, and waits until kube-apiserver serves it.
+// define creates the CustomResourceDefinition of a resource, and waits until kube-apiserver serves
+// the resource.
 func (w *world) define(t *testing.T, ctx context.Context, r *resource) {
 	t.Helper()
 	scope := "Cluster"
@@ -258,7 +258,7 @@ func (w *world) define(t *testing.T, ctx context.Context, r *resource) {
 	})
 }
 
-// list returns the resourceVersions of all objects but permissions, by uid.
+// list returns the resourceVersions, by UID, of all objects that are not permissions.
 func (w *world) list(t *testing.T, ctx context.Context) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -270,8 +270,8 @@ func (w *world) list(t *testing.T, ctx context.Context) map[string]string {
 	return all
 }
 
-// begin returns a context for the test. When the test ends, begin's cleanup checks that no
-// goroutine leaks.
+// begin returns a context for the test, which ends after limit. When the test ends, it checks that
+// no goroutine leaks.
 func begin(t *testing.T, limit time.Duration) context.Context {
 	leaks := cluster.Leaks()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, errors.New("the fuzzer took too long"))

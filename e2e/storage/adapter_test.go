@@ -20,21 +20,22 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// adapter is the storage under test. Its reads are requests to the watch cache with client-go's own
-// functions. Its Interface, which is kube-apiserver's store on etcd, does everything else.
+// adapter is the storage under test. Its reads are requests to the watch cache by client-go. Its
+// writes go to the embedded Interface, which is kube-apiserver's store on etcd.
 type adapter struct {
 	apistorage.Interface
 	client     rest.Interface
 	feed       *feed
 	watches    *watches
 	namespaced bool
-	// visible makes Create wait until the cache contains the created object. Some suites require that,
-	// also of kube-apiserver's cache, although a read at resourceVersion "0" need not return the
-	// object immediately.
+	// visible makes Create wait until the watch cache contains the created object. Some suites read
+	// the object immediately afterwards at resourceVersion "0", which need not return it.
+	// kube-apiserver's tests of its own cache have the same problem.
 	visible bool
 }
 
-// Create calls kube-apiserver's store, and waits for the cache if visible is set.
+// Create calls kube-apiserver's store. If visible is set, it waits until the watch cache contains
+// the object.
 func (a *adapter) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	err := a.Interface.Create(ctx, key, obj, out, ttl)
 	if err != nil || !a.visible {
@@ -47,8 +48,8 @@ func (a *adapter) Create(ctx context.Context, key string, obj, out runtime.Objec
 	return a.feed.Wait(ctx, rv)
 }
 
-// current waits until the cache contains everything that etcd contained at the time of the call. A
-// consistent read needs that; the proxy does the same.
+// current waits until the watch cache contains everything that etcd contained when current was
+// called. A consistent read requires that. The proxy does the same.
 func (a *adapter) current(ctx context.Context) error {
 	rv, err := a.GetCurrentResourceVersion(ctx)
 	if err != nil {
@@ -57,7 +58,7 @@ func (a *adapter) current(ctx context.Context) error {
 	return a.feed.Wait(ctx, rv)
 }
 
-// Get sends a GET.
+// Get sends a GET to the watch cache.
 func (a *adapter) Get(ctx context.Context, key string, opts apistorage.GetOptions, out runtime.Object) error {
 	if opts.ResourceVersion == "" {
 		if err := a.current(ctx); err != nil {
@@ -82,7 +83,8 @@ func (a *adapter) Get(ctx context.Context, key string, opts apistorage.GetOption
 	return scheme.Convert(&pod, out, nil)
 }
 
-// GetList sends a LIST.
+// GetList sends a LIST to the watch cache. It converts continue tokens between the watch cache's
+// form and kube-apiserver's.
 func (a *adapter) GetList(ctx context.Context, key string, opts apistorage.ListOptions, out runtime.Object) error {
 	if opts.ResourceVersion == "" && (opts.Predicate.Continue == "" || isInconsistent(opts.Predicate.Continue)) {
 		if err := a.current(ctx); err != nil {
@@ -122,7 +124,7 @@ func (a *adapter) GetList(ctx context.Context, key string, opts apistorage.ListO
 	return nil
 }
 
-// Watch sends a WATCH.
+// Watch sends a WATCH to the watch cache.
 func (a *adapter) Watch(ctx context.Context, key string, opts apistorage.ListOptions) (watch.Interface, error) {
 	if opts.ResourceVersion == "" && opts.SendInitialEvents != nil {
 		if err := a.current(ctx); err != nil {
@@ -133,7 +135,7 @@ func (a *adapter) Watch(ctx context.Context, key string, opts apistorage.ListOpt
 	if opts.Predicate.AllowWatchBookmarks {
 		req.Param("allowWatchBookmarks", "true")
 	}
-	if initial := opts.SendInitialEvents; initial != nil { // a request must set both fields together
+	if initial := opts.SendInitialEvents; initial != nil { // a request must have both parameters or none
 		req.Param("sendInitialEvents", strconv.FormatBool(*initial)).Param("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan))
 	}
 	if end, ok := ctx.Deadline(); ok {
@@ -142,8 +144,8 @@ func (a *adapter) Watch(ctx context.Context, key string, opts apistorage.ListOpt
 	return a.watches.begin(ctx, req)
 }
 
-// collection returns a LIST or WATCH request for the objects of a key. If the key is that of one
-// object, the request has a selector of the object's name, as kube-apiserver's own clients send it.
+// collection returns a LIST or WATCH request for the objects of a key. If the key is of one object,
+// the request has a field selector of the name, as a request of kube-apiserver's clients has.
 func (a *adapter) collection(key string, opts apistorage.ListOptions) *rest.Request {
 	namespace, selectors := a.prefix(key), []fields.Selector{opts.Predicate.Field}
 	if !opts.Recursive {
@@ -152,7 +154,7 @@ func (a *adapter) collection(key string, opts apistorage.ListOptions) *rest.Requ
 		selectors = append(selectors, fields.OneTermEqualSelector("metadata.name", name))
 	}
 	namespace = strings.TrimSuffix(namespace, "/")
-	// The key is that of an object, used as a prefix.
+	// The namespace is part of an object's key, which a suite uses as a prefix.
 	if namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {
 		selectors = append(selectors, fields.OneTermEqualSelector("metadata.namespace", namespace))
 		namespace = ""
@@ -176,13 +178,13 @@ func (a *adapter) collection(key string, opts apistorage.ListOptions) *rest.Requ
 	return req
 }
 
-// request returns a request for pods. The client does not retry it, because the suites expect
+// request returns a request for pods. The client does not retry it, because the suites expect the
 // errors.
 func (a *adapter) request(namespace string) *rest.Request {
 	return a.client.Verb(http.MethodGet).MaxRetries(0).NamespaceIfScoped(namespace, namespace != "").Resource("pods")
 }
 
-// prefix returns the prefix of the keys below a key, in the watch cache's form. It is empty for all
+// prefix returns the prefix of the keys below a key, without resourcePrefix. It is empty for all
 // objects.
 func (a *adapter) prefix(key string) string {
 	rel := strings.TrimPrefix(key, resourcePrefix)
@@ -192,7 +194,7 @@ func (a *adapter) prefix(key string) string {
 	return rel + "/"
 }
 
-// split returns the namespace and name in an object's key.
+// split returns the namespace and the name in an object's key.
 func (a *adapter) split(key string) (namespace, name string) {
 	rel := strings.TrimPrefix(key, resourcePrefix)
 	if i := strings.LastIndexByte(rel, '/'); i >= 0 && a.namespaced {

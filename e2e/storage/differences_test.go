@@ -24,14 +24,14 @@ import (
 )
 
 // difference is an intended difference between the watch cache and kube-apiserver's cache. The
-// listed sub-tests must fail, each with this one error, and the rest of the suite must pass.
+// failing sub-tests must fail, each with the error complain. The rest of the suite must pass.
 type difference struct {
 	reason   string
 	failing  []string // sub-tests
-	complain string   // the only error of each of them
+	complain string   // the only error of each failing sub-test
 }
 
-// differences are the suites of which some sub-tests fail, by name.
+// differences are the suites with failing sub-tests, by name.
 var differences = map[string]difference{
 	"RunTestList": {
 		reason: "kube-apiserver ends a full page with a continue token whenever there are more objects, and answers it with an empty list if none of " +
@@ -46,14 +46,14 @@ var differences = map[string]difference{
 	},
 }
 
-// childVariable is an environment variable. If it is set, the test program runs a suite with
-// differences directly, so that it fails.
+// childVariable is an environment variable. If it is set, TestSuites runs suites with differences
+// directly, so that they fail.
 const childVariable = "WEIR_STORAGE_TEST_CHILD"
 
 func inChild() bool { return os.Getenv(childVariable) != "" }
 
-// check runs the suite of test t in a child process, because a failed test would fail its parent
-// too, and compares the failures with d.
+// check runs the suite of test t in a child process, and compares the failures with d. In this
+// process, a failing sub-test would fail t.
 func (d difference) check(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -79,11 +79,11 @@ func (d difference) check(t *testing.T) {
 
 var (
 	failLine = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+) `)
-	// If upstream leaves out a sub-test for caches, its error is empty.
+	// The text is empty if upstream skips a sub-test for caches.
 	complaintLine = regexp.MustCompile(`(?m)^ +\w+\.go:\d+: (.+)$`)
 )
 
-// failures parses the output of a test that failed in part. It returns the failed sub-tests and
+// failures parses the output of a test. It returns the sorted names of the failed sub-tests, and
 // their errors.
 func failures(test string, out []byte) (failed, complaints []string) {
 	for _, m := range failLine.FindAllSubmatch(out, -1) {
@@ -98,14 +98,13 @@ func failures(test string, out []byte) (failed, complaints []string) {
 	return failed, complaints
 }
 
-// etcdsWays adapts a world for RunTestListInconsistentContinuation, which kube-apiserver runs only
-// on etcd. The first LIST of that suite requests a page at resourceVersion 0, where
-// kube-apiserver's cache and the watch cache ignore the limit. The suite also writes a pod whose
-// namespace differs from the one in its key. No API server does that, and the watch cache derives
-// the key from the object.
+// etcdsWays is a world for RunTestListInconsistentContinuation, which kube-apiserver runs only on
+// its etcd store, not on its cache. The suite requests a page at resourceVersion 0, where both
+// caches ignore the limit. It also writes a pod whose namespace differs from the one in its key. An
+// API server never does that, and the watch cache derives the key from the object.
 type etcdsWays struct{ *world }
 
-// GetList turns a LIST at resourceVersion 0 into a consistent one.
+// GetList replaces resourceVersion 0 by a consistent LIST.
 func (e etcdsWays) GetList(ctx context.Context, key string, opts apistorage.ListOptions, out runtime.Object) error {
 	if opts.ResourceVersion == "0" {
 		opts.ResourceVersion = ""
@@ -113,7 +112,7 @@ func (e etcdsWays) GetList(ctx context.Context, key string, opts apistorage.List
 	return e.world.GetList(ctx, key, opts, out)
 }
 
-// GuaranteedUpdate sets the object's namespace to that of the key.
+// GuaranteedUpdate sets the object's namespace to the namespace in the key.
 func (e etcdsWays) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool, preconditions *apistorage.Preconditions,
 	update apistorage.UpdateFunc, _ runtime.Object) error {
 	namespace, _ := e.split(key)
@@ -138,7 +137,7 @@ const (
 	onEncryption = "about how etcd's values are encrypted and decoded, of which the cache sees nothing"
 )
 
-// leftOut are the suites that are not run, each with its reason.
+// leftOut are the suites that are not run, with the reasons.
 var leftOut = map[string]string{
 	"RunTestCreate":                                     onWrites,
 	"RunTestCreateWithTTL":                              onWrites,
@@ -178,8 +177,8 @@ var leftOut = map[string]string{
 
 const upstreamPackage = "k8s.io/apiserver/pkg/storage/testing"
 
-// TestEverySuiteIsRunOrLeftOut checks that each of upstream's suites is either run or left out, and
-// that upstream still has all of these suites.
+// TestEverySuiteIsRunOrLeftOut checks that each suite of upstream is either run or left out. It
+// also checks that each suite named in this package exists upstream.
 func TestEverySuiteIsRunOrLeftOut(t *testing.T) {
 	known := map[string]bool{}
 	for _, s := range suites {
@@ -209,8 +208,8 @@ func TestEverySuiteIsRunOrLeftOut(t *testing.T) {
 	}
 }
 
-// upstreamSuites returns the names of upstream's suites: the functions whose names start with Run
-// and that have a test parameter.
+// upstreamSuites returns the names of upstream's suites. These are the functions with a test
+// parameter whose names start with Run.
 func upstreamSuites(t *testing.T) map[string]bool {
 	t.Helper()
 	dir, err := cluster.GoCommand(t.Context(), "", "list", "-f", "{{.Dir}}", upstreamPackage)

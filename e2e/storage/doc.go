@@ -1,11 +1,11 @@
-// Package storage runs kube-apiserver's own suites for storage,
-// k8s.io/apiserver/pkg/storage/testing, on the watch cache.
+// Package storage runs kube-apiserver's own tests of storage, k8s.io/apiserver/pkg/storage/testing,
+// on the watch cache.
 //
-// The suites test a [k8s.io/apiserver/pkg/storage.Interface]. Their writes go to kube-apiserver's
-// store on a real etcd. Their reads are HTTP requests that the watch cache answers, which is fed
-// from a watch on that store. No read is answered from etcd, as when kube-apiserver runs the suites
-// on its own cache.
+// The suites test a [k8s.io/apiserver/pkg/storage.Interface]. They write to kube-apiserver's store
+// on a real etcd. They read by HTTP requests to the watch cache, which receives the objects from a
+// watch of that store. As when kube-apiserver runs the suites on its own cache, etcd answers no
+// read.
 //
-// Each suite either runs, or is left out with a reason. A suite that upstream adds fails the tests
-// until it is added to one of the two lists.
+// Each suite is either run, or left out with a reason. A suite that upstream adds makes a test fail
+// until it is in one of the two lists.
 package storage

@@ -19,19 +19,19 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// feed copies the contents of kube-apiserver's store in etcd into a store.Store, and is the store's
-// watchcache.Clock. It is current up to the last revision that etcd has confirmed, by a change or
-// by the progress notification that Wait requests.
+// feed copies the objects of kube-apiserver's store on etcd into a store.Store, and is the
+// watchcache.Clock of that store. It is current up to the last revision that etcd has reported: by
+// a change, or by a progress notification that Wait has requested.
 type feed struct {
 	source   apistorage.Interface
 	encoding wire.Encoding
 	store    *store.Store
 	history  *watchcache.History
-	writer   *store.Writer // used only by run's goroutine
+	writer   *store.Writer // used only by list and watch
 
 	mu       sync.Mutex
 	now      uint64
-	advanced chan struct{} // closed when now has changed
+	advanced chan struct{} // closed by each call of advanceLocked
 }
 
 func newFeed(source apistorage.Interface, enc wire.Encoding) *feed {
@@ -42,14 +42,14 @@ func newFeed(source apistorage.Interface, enc wire.Encoding) *feed {
 	return f
 }
 
-// askAgain is the time between two requests for etcd's progress while a caller waits. Repeats are
-// needed because etcd does not answer while one of its watches lags.
+// askAgain is the time between two requests for etcd's progress while Wait waits. Wait repeats the
+// request because etcd does not answer it while one of its watches lags.
 const askAgain = 100 * time.Millisecond
 
 // errEnded is returned when etcd ends a watch that was not cancelled.
 var errEnded = errors.New("the watch on etcd has ended")
 
-// list reads the initial state into the store.
+// list reads the initial state from kube-apiserver's store.
 func (f *feed) list(ctx context.Context) error {
 	var pods example.PodList
 	opts := apistorage.ListOptions{Predicate: apistorage.Everything, Recursive: true}
@@ -69,7 +69,7 @@ func (f *feed) list(ctx context.Context) error {
 	return err
 }
 
-// watch writes changes to the store until ctx ends.
+// watch writes changes to the store until ctx ends. It returns an error if the watch ends earlier.
 func (f *feed) watch(ctx context.Context) error {
 	opts := apistorage.ListOptions{ResourceVersion: f.store.ResourceVersion(), Predicate: apistorage.Everything, Recursive: true, ProgressNotify: true}
 	w, err := f.source.Watch(ctx, resourcePrefix, opts)
@@ -88,8 +88,8 @@ func (f *feed) watch(ctx context.Context) error {
 	return nil
 }
 
-// take applies one event to the store and advances the clock. Both happen under the lock, so that
-// Observe sees them as one step.
+// take applies an event to the store, and advances the clock. It holds the lock during both, so
+// that Observe sees them as one step.
 func (f *feed) take(e watch.Event) error {
 	m, err := meta.Accessor(e.Object)
 	if err != nil {
@@ -148,7 +148,7 @@ func (f *feed) Observe(fn func(resourceVersion uint64)) {
 	fn(f.now)
 }
 
-// Wait implements watchcache.Clock. While it waits, it requests etcd's progress.
+// Wait implements watchcache.Clock. It requests etcd's progress while it waits.
 func (f *feed) Wait(ctx context.Context, resourceVersion uint64) error {
 	ticker := time.NewTicker(askAgain)
 	defer ticker.Stop()

@@ -10,11 +10,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// deadline bounds every wait of these tests. It is generous because no test measures time.
+// deadline bounds every wait of these tests. It is long because no test measures time.
 const deadline = 2 * time.Minute
 
-// atOnce is how many tests run in parallel, on any machine. It is high because the suites wait most
-// of the time, for each other, and for 3 s until their objects expire.
+// atOnce is the number of tests that run in parallel. It is high on any machine, because the suites
+// mostly wait: for each other, or 3 s until their objects expire.
 const atOnce = "32"
 
 func TestMain(m *testing.M) {

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// variants are the setups on which each suite runs. They run in parallel, each with its own etcd.
-// Within one setup, the suites run one after another, because they count resourceVersions.
+// variants are setups, in each of which all suites run. The variants run in parallel, each with its
+// own etcd. The suites of a variant run one after another, because they count resourceVersions.
 var variants = []struct {
 	name  string
 	setup setup
@@ -25,7 +25,7 @@ var variants = []struct {
 
 // suite is one of upstream's test suites.
 type suite struct {
-	name   string // name of its function
+	name   string // name of the upstream function
 	run    func(ctx context.Context, t *testing.T, w *world)
 	change []func(*setup)
 }
@@ -35,13 +35,13 @@ func reads(name string, run func(context.Context, *testing.T, apistorage.Interfa
 	return suite{name: name, run: func(ctx context.Context, t *testing.T, w *world) { run(ctx, t, w) }}
 }
 
-// pages returns a suite that can also check the requests to etcd. pages omits these checks, because
-// reads send no request to etcd here.
+// pages returns a suite that can also check the number of requests to etcd. Reads send no request
+// to etcd here, so pages passes no such check.
 func pages(name string, run func(context.Context, *testing.T, apistorage.Interface, upstream.CallsValidation)) suite {
 	return reads(name, func(ctx context.Context, t *testing.T, s apistorage.Interface) { run(ctx, t, s, nil) })
 }
 
-// with returns the suite with changes of its setup.
+// with returns the suite with changes to its setup.
 func (s suite) with(change ...func(*setup)) suite {
 	s.change = change
 	return s
@@ -99,7 +99,7 @@ var suites = []suite{
 	reads("RunWatchListMatchSingle", upstream.RunWatchListMatchSingle).with(visible).gated(),
 }
 
-// TestSuites runs the suites that test reads.
+// TestSuites runs upstream's suites of reads on the watch cache, in each variant.
 func TestSuites(t *testing.T) {
 	leaks := cluster.Leaks()
 	t.Cleanup(func() { goleak.VerifyNone(t, leaks...) })
@@ -125,16 +125,16 @@ func TestSuites(t *testing.T) {
 	}
 }
 
-// gates is locked while a suite has set a feature gate of the process, which two suites must not do
-// at the same time.
+// gates is locked while a suite changes a feature gate of the process. Only one suite may do that
+// at a time.
 var gates sync.Mutex
 
-// gated makes the suites that set feature gates run one after another.
+// gated returns the suite with a lock of gates while it runs.
 func (s suite) gated() suite {
 	run := s.run
 	s.run = func(ctx context.Context, t *testing.T, w *world) {
 		gates.Lock()
-		t.Cleanup(gates.Unlock) // after the gate has its old value again
+		t.Cleanup(gates.Unlock) // runs after the suite has restored the gate
 		run(ctx, t, w)
 	}
 	return s

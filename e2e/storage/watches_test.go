@@ -16,23 +16,25 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// watches are the WATCHes that a suite has started. Suites do not stop all of them.
+// watches are the WATCHes of a suite. When the suite ends, they are stopped, because suites do not
+// stop all of them.
 type watches struct {
-	ctx     context.Context // its end ends the watches
+	ctx     context.Context // ends all watches
 	running sync.WaitGroup
 }
 
-// begun is a WATCH of client-go's client that buffers events for a suite that reads them late, even
-// after Stop, as kube-apiserver's storage does.
+// begun is a WATCH of client-go that buffers its events. Suites read some events late, even after
+// Stop, which kube-apiserver's storage permits.
 type begun struct {
 	results chan watch.Event
 	stop    context.CancelFunc
 }
 
-// maxKept is how many events are buffered. A suite that reads none blocks its watch beyond that.
+// maxKept is the size of the event buffer. If a suite reads no events, the watch blocks when the
+// buffer is full.
 const maxKept = 100
 
-// begin starts a WATCH. It ends with ctx, with the suite, or by Stop.
+// begin starts a WATCH. The WATCH ends with ctx, at the end of the suite, or by Stop.
 func (ws *watches) begin(ctx context.Context, req *rest.Request) (watch.Interface, error) {
 	w := &begun{results: make(chan watch.Event, maxKept)}
 	own, cancel := context.WithCancel(ctx)
@@ -42,7 +44,7 @@ func (ws *watches) begin(ctx context.Context, req *rest.Request) (watch.Interfac
 		cancel()
 	}
 	from, err := req.Watch(own)
-	if err != nil && ctx.Err() != nil { // a client that has disconnected receives no error
+	if err != nil && ctx.Err() != nil { // a disconnected client receives no error
 		w.stop()
 		close(w.results)
 		return w, nil
@@ -78,7 +80,7 @@ func (w *begun) pass(ctx context.Context, from watch.Interface) {
 	}
 }
 
-// inner converts an event to the form that the suites expect.
+// inner converts an event's object to the type that the suites expect.
 func inner(e watch.Event) watch.Event {
 	object, err := internal(e.Object)
 	if err != nil {
@@ -94,10 +96,10 @@ func (w *begun) ResultChan() <-chan watch.Event { return w.results }
 // Stop implements watch.Interface.
 func (w *begun) Stop() { w.stop() }
 
-// position is a parsed continue token. The suites create and parse kube-apiserver's tokens. The
-// watch cache's tokens have the same content: the resourceVersion of the state (-1 for the current
-// one), and the first key that may follow, without the listed namespace. They also name their
-// creator, which kube-apiserver ignores.
+// position is a decoded continue token. It has the resourceVersion of the listed state, or -1 for
+// the current one, and the first key that may follow, without the listed namespace. Tokens of the
+// watch cache also have a Maker, which kube-apiserver ignores. The suites create and decode
+// kube-apiserver's tokens.
 type position struct {
 	Version         string `json:"v"`
 	ResourceVersion int64  `json:"rv"`
@@ -131,8 +133,8 @@ func isInconsistent(text string) bool {
 	return err == nil && t.ResourceVersion < 0
 }
 
-// ownToken converts one of kube-apiserver's tokens to the watch cache's. It does not check the
-// content, so that the watch cache can refuse it.
+// ownToken converts a token of kube-apiserver to the watch cache's form. It does not check the
+// content, because the watch cache must do that.
 func ownToken(text string) (string, error) {
 	t, err := parseToken(text)
 	if err != nil || t.Version != version {
@@ -142,19 +144,19 @@ func ownToken(text string) (string, error) {
 	return t.String(), nil
 }
 
-// pageToken converts the watch cache's token, after a page whose last key is last, to
-// kube-apiserver's. The watch cache's token contains the next key; kube-apiserver's contains the
-// position after the last key.
+// pageToken converts the watch cache's token after a page to kube-apiserver's form. last is the
+// last key of the page. The watch cache's token contains the next key. kube-apiserver's token
+// contains the position directly after the last key.
 func pageToken(text, prefix, last string) string {
 	t, err := parseToken(text)
 	if last = strings.TrimPrefix(last, prefix); err != nil || t.Start <= last {
-		return text // a suite that parses it fails
+		return text // the suite fails when it decodes the token
 	}
 	t.Start, t.Maker = last+"\x00", ""
 	return t.String()
 }
 
-// withTheirToken converts the token in an error to kube-apiserver's.
+// withTheirToken converts the continue token in an error to kube-apiserver's form.
 func withTheirToken(err error, prefix string) error {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) || status.ErrStatus.Continue == "" {

@@ -34,28 +34,28 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// world is the environment of one suite: kube-apiserver's store below a prefix of etcd, a watch
-// cache that is fed from the store, and an HTTP server in front of the cache.
+// world is the environment of one suite: kube-apiserver's store in etcd, a watch cache that follows
+// the store, and an HTTP server that answers from the cache.
 type world struct {
 	*adapter
 	client *kubernetes.Client
-	lists  *storagetesting.KubernetesRecorder // records the LISTs to etcd
+	lists  *storagetesting.KubernetesRecorder // counts the LISTs to etcd
 	cache  *watchcache.Cache
 }
 
-// setup contains the options of a world.
+// setup has the options of a world.
 type setup struct {
 	etcd      *cluster.Cluster
-	encoding  wire.Encoding // encoding of the cached and served objects
-	indexed   bool          // the cache has indexes from the start
+	encoding  wire.Encoding // encoding of the stored and returned objects
+	indexed   bool          // the watch cache has indexes from the start
 	clustered bool          // pods are cluster-scoped
-	visible   bool          // see adapter
-	// alone selects a new etcd, whose resourceVersions start at 1. No other test compacts it, and
-	// expiring leases affect no other test.
+	visible   bool          // see adapter.visible
+	// alone selects a new etcd, whose resourceVersions start at 1. A suite needs it if it compacts
+	// etcd or lets leases expire, which would affect other suites.
 	alone bool
 }
 
-// newWorld creates a world that ends with the test.
+// newWorld creates a world, and stops it when the test ends.
 func newWorld(t *testing.T, s setup) *world {
 	t.Helper()
 	w := &world{}
@@ -96,12 +96,12 @@ func startEtcd(t *testing.T) *cluster.Cluster {
 	return c
 }
 
-// newSource creates kube-apiserver's store, as kube-apiserver's tests of its cache do.
+// newSource creates kube-apiserver's store as kube-apiserver's tests of its cache do.
 func (w *world) newSource(t *testing.T, etcdURL string) apistorage.Interface {
 	t.Helper()
 	client, err := kubernetes.New(clientv3.Config{Endpoints: []string{etcdURL}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
 	check.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() }) // it returns its context's error
+	t.Cleanup(func() { _ = client.Close() }) // Close returns its context's error
 	w.lists = storagetesting.NewKubernetesRecorder(client.Kubernetes)
 	client.KV = storagetesting.NewKVRecorder(client.KV, w.lists)
 	client.Kubernetes = w.lists
@@ -118,7 +118,7 @@ func (w *world) newSource(t *testing.T, etcdURL string) apistorage.Interface {
 	return source
 }
 
-// follow runs the feed until the test ends.
+// follow runs the feed until the test ends. It fails the test if the feed fails.
 func follow(t *testing.T, f *feed) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -131,7 +131,7 @@ func follow(t *testing.T, f *feed) {
 	})
 }
 
-// serve starts an HTTP server that answers requests from the cache, and returns a client of it.
+// serve starts an HTTP server that answers from the cache, and returns a client of the server.
 func serve(t *testing.T, cache *watchcache.Cache, enc wire.Encoding) rest.Interface {
 	t.Helper()
 	root := "GET /apis/" + examplev1.SchemeGroupVersion.String()
@@ -178,7 +178,7 @@ func newWatches(t *testing.T) *watches {
 	return ws
 }
 
-// increase writes to etcd without changing a pod, and returns the new revision.
+// increase increases etcd's revision by a write that changes no pod. It returns the new revision.
 func (w *world) increase(ctx context.Context, t *testing.T) int64 {
 	t.Helper()
 	resp, err := w.client.KV.Put(ctx, "increase", "")
@@ -186,13 +186,14 @@ func (w *world) increase(ctx context.Context, t *testing.T) int64 {
 	return resp.Header.Revision
 }
 
-// compact makes etcd and the cache drop states before a resourceVersion. kube-apiserver's cache
-// follows etcd's compactions automatically; the watch cache does not.
+// compact makes etcd and the watch cache drop states before a resourceVersion. The test calls the
+// watch cache's CompactTo, because the watch cache does not follow etcd's compactions as
+// kube-apiserver's cache does.
 func (w *world) compact(ctx context.Context, t *testing.T, resourceVersion string) {
 	t.Helper()
 	rv, err := w.Versioner().ParseResourceVersion(resourceVersion)
 	check.NoError(t, err)
-	// This is the first compaction.
+	// The argument 0 says that there was no earlier compaction.
 	if _, _, _, err = etcd3.Compact(ctx, w.client.Client, 0, int64(rv)); err != nil {
 		t.Fatal(err)
 	}
@@ -206,12 +207,12 @@ func (w *world) compact(ctx context.Context, t *testing.T, resourceVersion strin
 	w.cache.CompactTo(rv)
 }
 
-// The suites write and expect example.Pod, the internal version of examplev1.Pod, which the watch
-// cache stores and serves.
+// The suites use example.Pod, the internal version. The watch cache stores and serves the external
+// version, examplev1.Pod.
 var (
 	scheme = newScheme()
 	codecs = serializer.NewCodecFactory(scheme)
-	// etcdCodec encodes pods as kube-apiserver's store writes them to etcd.
+	// etcdCodec encodes pods as kube-apiserver's store does.
 	etcdCodec = newEtcdCodec()
 )
 
@@ -234,7 +235,6 @@ func newEtcdCodec() runtime.Codec {
 	return codecs.CodecForVersions(p, p, examplev1.SchemeGroupVersion, runtime.InternalGroupVersioner)
 }
 
-// podsResource returns the resource that the watch cache serves.
 func podsResource(namespaced bool) watchcache.Resource {
 	return watchcache.Resource{
 		GroupVersionResource: examplev1.SchemeGroupVersion.WithResource("pods"),
@@ -245,7 +245,7 @@ func podsResource(namespaced bool) watchcache.Resource {
 	}
 }
 
-// encodePod encodes a pod as the watch cache stores it.
+// encodePod encodes a pod in the external version, which the watch cache stores.
 func encodePod(enc wire.Encoding, object runtime.Object) ([]byte, error) {
 	var pod examplev1.Pod
 	if err := scheme.Convert(object, &pod, nil); err != nil {
@@ -258,7 +258,7 @@ func encodePod(enc wire.Encoding, object runtime.Object) ([]byte, error) {
 	return json.Marshal(&pod)
 }
 
-// internal converts an object that a client received to the form that the suites expect: a pod in
+// internal converts an object that a client received to the type that the suites expect: a pod in
 // the internal version, or a Status.
 func internal(object runtime.Object) (runtime.Object, error) {
 	switch o := object.(type) {
