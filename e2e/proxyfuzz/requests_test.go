@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// request is a request that is sent to both sides. Its target has placeholders for values that are
-// known only at run time: see [world.fillIn].
+// request is a request for both sides. Its target has placeholders for values that differ between
+// runs (see [world.fillIn]).
 type request struct {
 	number uint64
 	method string
@@ -23,7 +23,7 @@ type request struct {
 	http1  bool
 }
 
-// requestOf draws a request.
+// requestOf returns a random request.
 func requestOf(d dice, number uint64, callers []caller) *request {
 	q := &request{number: number, method: http.MethodGet, header: http.Header{}, caller: pickCaller(d, callers), http1: d.percent(15)}
 	if d.percent(50) {
@@ -46,7 +46,7 @@ func requestOf(d dice, number uint64, callers []caller) *request {
 	path := pathOf(d, r)
 	query := queryOf(d, r)
 	if q.method != http.MethodGet && q.method != http.MethodHead {
-		query = append([]string{"dryRun=All"}, query...) // nothing may change while requests are compared
+		query = append([]string{"dryRun=All"}, query...) // no request may change an object
 		q.write(d, r)
 	}
 	q.target = path
@@ -55,12 +55,12 @@ func requestOf(d dice, number uint64, callers []caller) *request {
 	}
 	q.negotiate(d)
 	if q.header.Get("Upgrade") != "" || q.header.Get("Connection") != "" {
-		q.http1 = true // HTTP/2 has neither header
+		q.http1 = true // HTTP/2 has neither of these headers
 	}
 	return q
 }
 
-// usual draws a common request, which the proxy answers itself if it can.
+// usual makes q a common request of a good caller, which the proxy can often answer from its cache.
 func (q *request) usual(d dice, callers []caller) {
 	for !q.caller.good {
 		q.caller = pick(d, callers...)
@@ -105,7 +105,7 @@ func (q *request) usual(d dice, callers []caller) {
 	q.target = path + "?" + strings.Join(query, "&")
 }
 
-// pathOf draws a path, correct in most cases.
+// pathOf returns a random path, which is valid in most cases.
 func pathOf(d dice, r *resource) string {
 	if d.percent(4) {
 		return pick(d, "/", "/api", "/api/", "/apis", "/api/v1", "/apis/"+fuzzGroup, "/apis/"+fuzzGroup+"/v1", "/version", "/version/", "/metrics", "/metrics/slis",
@@ -143,7 +143,7 @@ func pathOf(d dice, r *resource) string {
 	return path
 }
 
-// escape returns a name escaped as a path segment.
+// escape returns a name as a path segment. In some cases it escapes every byte.
 func escape(d dice, name string) string {
 	if d.percent(95) {
 		return url.PathEscape(name)
@@ -155,7 +155,7 @@ func escape(d dice, name string) string {
 	return out.String()
 }
 
-// misspelt returns a path with a change in one place.
+// misspelt returns a path with one random change.
 func misspelt(d dice, path string) string {
 	parts := strings.Split(path, "/")
 	i := 1 + d.IntN(max(1, len(parts)-1))
@@ -201,8 +201,8 @@ func misspelt(d dice, path string) string {
 	return "/" + path
 }
 
-// write adds a body to a write. A DELETE gets none, because the server would read the body instead
-// of dryRun.
+// write adds a random body to a write. A DELETE has no body, because a server would ignore the
+// query's dryRun if there were one.
 func (q *request) write(d dice, r *resource) {
 	if q.method == http.MethodDelete {
 		return
@@ -212,7 +212,7 @@ func (q *request) write(d dice, r *resource) {
 	q.body = pick(d, fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q}}`, version, r.kind, pick(d, r.names...)), `{}`, `{"metadata":{"labels":{"a":"b"}}}`, `junk`, ``)
 }
 
-// negotiate draws the headers that choose the form of the answer.
+// negotiate sets random headers that select the form of the answer.
 func (q *request) negotiate(d dice) {
 	const json, protobuf = "application/json", "application/vnd.kubernetes.protobuf"
 	const one, list, table = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1", ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", ";as=Table;g=meta.k8s.io;v=v1"
@@ -244,7 +244,7 @@ func (q *request) negotiate(d dice) {
 	}
 }
 
-// queryOf draws a query. A watch always gets a timeout.
+// queryOf returns random query parameters. A watch always has a timeout.
 func queryOf(d dice, r *resource) []string {
 	var q []string
 	add := func(name, value string) { q = append(q, name+"="+url.QueryEscape(value)) }
@@ -301,7 +301,7 @@ func queryOf(d dice, r *resource) []string {
 			"includeObject=None", "includeObject=Object", "includeObject=junk", "%zz", "a;b", "watch", "Watch=true", "ResourceVersion=0", "dryRun=junk", "follow=true",
 			"resourceVersion=0;watch=1", "metadata.name=mine", "namespace=yours", "name=key", "%77atch=true", "ignoreStoreReadErrorWithClusterBreakingPotential=true"))
 	}
-	if d.percent(4) && len(q) > 0 { // a parameter twice, with the same or another value
+	if d.percent(4) && len(q) > 0 { // repeat a parameter, with the same or another value
 		q = append(q, pick(d, append(q, "resourceVersion=0", "watch=false", "limit=1", "fieldSelector=", "labelSelector=color%3Dblue", "resourceVersion=")...))
 	}
 	d.Shuffle(len(q), func(i, j int) { q[i], q[j] = q[j], q[i] })
@@ -319,7 +319,8 @@ var parameters = func() (names []string) {
 	return names
 }()
 
-// versionOf draws a resourceVersion. Few lie in the future, because servers wait for such versions.
+// versionOf returns a random resourceVersion. Only few are in the future, because servers wait for
+// such a version.
 func versionOf(d dice) string {
 	switch n := d.IntN(100); {
 	case n < 55:
@@ -338,7 +339,7 @@ func versionOf(d dice) string {
 	return pick(d, "junk", "-1", "00", "007", "1.5", "18446744073709551616", " 0", "0x10", "+0", "{now}junk")
 }
 
-// fillIn replaces the placeholders of a target by values of this run.
+// fillIn replaces the placeholders of a target by the resourceVersions of this run.
 func (w *world) fillIn(target string) string {
 	return strings.NewReplacer("%7Bthen%7D", fmt.Sprint(w.then), "%7Bnow%7D", fmt.Sprint(w.now), "%7Bahead%7D", fmt.Sprint(w.now+1_000_000)).Replace(target)
 }

@@ -135,7 +135,7 @@ func (a *adapter) Watch(ctx context.Context, key string, opts apistorage.ListOpt
 	if opts.Predicate.AllowWatchBookmarks {
 		req.Param("allowWatchBookmarks", "true")
 	}
-	if initial := opts.SendInitialEvents; initial != nil { // a request must have both parameters or none
+	if initial := opts.SendInitialEvents; initial != nil { // a request needs both parameters or none
 		req.Param("sendInitialEvents", strconv.FormatBool(*initial)).Param("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan))
 	}
 	if end, ok := ctx.Deadline(); ok {
