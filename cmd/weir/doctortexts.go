@@ -88,7 +88,7 @@ func restartText(r *doctor.Restart) string {
 		r.Killer, humanize.Rounded(r.Killers), r.Resource, memory)
 }
 
-// maxUnpriced limits how many resources whose cost is not predicted are named.
+// maxUnpriced limits how many resources without a predicted cost are named.
 const maxUnpriced = 5
 
 // maxSizes limits how many sizes are printed on a terminal.

@@ -1,5 +1,5 @@
-// Command weir follows Kubernetes resources with Weir's informer, serves a simulated cluster, and
-// compares the informer with client-go's.
+// Command weir follows Kubernetes resources with Weir's informer, serves a simulated cluster, runs
+// the proxy, finds clients that load an API server, and compares the informer with client-go's.
 //
 // Data goes to stdout, progress and errors to stderr. The exit code is 1 for a failure and 2 for
 // wrong usage.

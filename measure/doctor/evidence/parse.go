@@ -115,7 +115,8 @@ func skip(d *jsontext.Decoder) error {
 }
 
 // members calls member with the name of each member of the object at which d is. member must read
-// the member's value. If the value at d is null, members skips it.
+// the member's value. If the value at d is null, members skips it. If it is neither null nor an
+// object, the event is invalid.
 func (e *Event) members(d *jsontext.Decoder, member func(name []byte) error) error {
 	token, err := d.ReadToken()
 	switch kind := token.Kind(); {

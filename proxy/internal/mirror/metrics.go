@@ -61,7 +61,7 @@ func (res *Resource) collect(gauge, counter emit) {
 		1, "state", st.Standing().label())
 }
 
-// collect emits the metrics of a session. They restart at zero with each session.
+// collect emits the metrics of a session. The counters restart at zero with each session.
 func (s *Session) collect(ch chan<- prometheus.Metric, gauge, counter emit) {
 	group, resource := s.Info.Group, s.Info.GroupVersionResource.Resource
 	st := s.Cache().Stats()

@@ -38,10 +38,10 @@ type cachedResource struct {
 	newest uint64    // resourceVersion that its session had reached at that time
 }
 
-// rereadTime is for how long clients get an error while a resource is not reread. It starts at a
-// restore of the upstream or a redefinition of the resource. After that their requests are
-// forwarded, since the upstream may answer the clients' requests although it never answers the
-// proxy's list.
+// rereadTime is for how long clients get an error while a resource is not reread. The time starts
+// at a restore of the upstream or a redefinition of the resource. After this time, the clients'
+// requests are forwarded, since the upstream may answer them although it never answers the proxy's
+// list.
 const rereadTime = 30 * time.Second
 
 // Observe records that a session has reached a resourceVersion.

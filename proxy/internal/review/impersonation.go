@@ -81,7 +81,7 @@ func CheckImpersonation(h http.Header) error {
 // ImpersonationOf returns the impersonation with which the proxy forwards a caller that has a
 // certificate. It leaves out system:authenticated, which the upstream adds. The upstream does not
 // add it to a user in system:unauthenticated, so ImpersonationOf keeps it there: a front proxy may
-// name both groups.
+// name both groups. For ServiceAccounts and nodes see fixGroups.
 func ImpersonationOf(who user.Info) *transport.ImpersonationConfig {
 	to := &transport.ImpersonationConfig{UserName: who.GetName(), UID: who.GetUID(), Groups: slices.Clone(who.GetGroups()), Extra: who.GetExtra()}
 	if !slices.Contains(to.Groups, user.AllUnauthenticated) {

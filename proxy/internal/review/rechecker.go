@@ -210,7 +210,8 @@ func (c *Rechecker) next() (q *recheckedReview, at time.Time) {
 	soonest := c.last.Add(min(step, time.Second/recheckRate))
 	if e := c.due.Front(); e != nil {
 		q = e.Value.(*recheckedReview)
-		// Each review waits for its turn. It starts earlier if it would otherwise be late.
+		// The next review starts one step after the last one, or earlier if it would otherwise be later
+		// than a cycle after its own last start.
 		if at = q.asked.Add(cycle); c.last.Add(step).Before(at) {
 			at = c.last.Add(step)
 		}

@@ -41,9 +41,9 @@ const (
 // rules contains the bounds of each level in a Pool, in percent of the Pool's seats.
 var rules = [Levels]struct {
 	name string
-	// reserved is the part that only this level may take. Everyone needs reserved seats because any
-	// caller may request leases, which have a higher priority. NewTokens needs them because known
-	// callers have a higher priority.
+	// reserved is the share of the seats that only this level may take. Everyone needs reserved seats
+	// because any caller may request leases, which have a higher priority. NewTokens needs them
+	// because known callers have a higher priority.
 	reserved int
 	// most bounds the seats of the level and the number of its waiting requests; the bound is at least
 	// one. 0: the level may take all seats that are not reserved for other levels.

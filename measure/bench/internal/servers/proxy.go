@@ -105,7 +105,8 @@ const (
 	proxyFile    = "proxy.kubeconfig"
 )
 
-// newKubeconfig writes cfg to a file, as a kubeconfig, because cfg may be from flags.
+// newKubeconfig writes cfg as a kubeconfig to a file, from which the proxy reads it. There may be
+// no other such file, because cfg may come from flags.
 func newKubeconfig(cfg *rest.Config) (*kubeconfig, error) {
 	dir, err := os.MkdirTemp("", "weir-bench-")
 	if err != nil {

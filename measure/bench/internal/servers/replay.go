@@ -29,7 +29,7 @@ type Way struct {
 }
 
 // load sends the requests of a way. It calls begin when the clients are ready; the measurement
-// starts then. It ends its attempt if it fails.
+// starts then. If it fails, it ends the attempt that calls it (see figures.Attempt).
 type load func(ctx context.Context, t *trial, begin func()) Figures
 
 // Run runs the ways one after the other and calls done for each. The figures of each way include:

@@ -141,7 +141,8 @@ func tell(watch *wire.WatchReader) *telling {
 	return t
 }
 
-// read reads the watch until it ends, and then ends its attempt.
+// read reads the watch until it ends or fails. It then ends the attempt that calls it (see
+// figures.Attempt) with the reason.
 func (t *telling) read(watch *wire.WatchReader) {
 	var m wire.Meta
 	for {
