@@ -304,9 +304,9 @@ func showsAuthenticated(r *http.Request, resp *http.Response) bool {
 	return done && r.Method != http.MethodOptions
 }
 
-// suggestsAuthenticated reports whether kube-apiserver sends such a response only to authenticated
-// callers. It is no proof that the caller is authenticated, because a proxy in front of
-// kube-apiserver may send the same response to any caller.
+// suggestsAuthenticated reports whether kube-apiserver sends a response like this one only to
+// authenticated callers. It is no proof that the caller is authenticated, because a proxy in front
+// of kube-apiserver may send the same response to any caller.
 func suggestsAuthenticated(r *http.Request, resp *http.Response) bool {
 	switch resp.StatusCode {
 	case http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:

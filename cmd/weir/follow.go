@@ -206,8 +206,8 @@ func hopeless(s weir.Status) bool {
 	return errors.Is(s.Err, weir.ErrUnreachable) && s.Attempts >= patience
 }
 
-// skips reports whether the status has no other error than that some objects are unreadable and
-// left out.
+// skips reports whether the status's only error is that some objects cannot be read and are left
+// out.
 func skips(s weir.Status) bool { return s.Err != nil && s.Err == s.SkippedErr }
 
 // troubleText returns one line about the status's error and the informer's reaction.

@@ -187,8 +187,8 @@ func TestNothingPredicted(t *testing.T) {
 	}
 }
 
-// TestSizes checks that sizes from flags take precedence over those from a server, and these over
-// estimates.
+// TestSizes checks that sizes from flags take precedence over sizes from a server, and sizes from a
+// server over estimates.
 func TestSizes(t *testing.T) {
 	w := playing(t, "3 every 1m: p list pods", "3 every 1m: p list nodes", "3 every 1m: p list secrets", "3 every 1m: p list endpoints",
 		"1000 every 0s: kubelet patch secrets ns=team-{i%10} object=s-{i}", "500 every 0s: kubelet delete secrets ns=team-{i%10} object=s-{i}")

@@ -35,7 +35,8 @@ type resourceInfo struct {
 	// UnknownFields is true if the upstream may have fields of this built-in kind that the linked Go
 	// type lacks. Then only the bytes from the upstream are complete.
 	UnknownFields bool
-	// definition was read before the other fields, so that no change after it remains undetected.
+	// definition was read before the other fields. If the resource has changed since, a later check
+	// reads another definition.
 	definition definition
 }
 
