@@ -33,7 +33,8 @@ func newBodyReader(gvk schema.GroupVersionKind, goType reflect.Type) bodyReader 
 	return bodyReader{gvk, goType, codec.OfStruct(goType)}
 }
 
-// toJSON returns the JSON of an object, with apiVersion and kind. Patches are applied to this JSON.
+// toJSON returns the JSON of an object, with apiVersion and kind. The server applies patches to
+// this JSON.
 func (b *bodyReader) toJSON(o object) ([]byte, error) {
 	text, err := codec.Marshal(wire.JSON, o)
 	if err != nil {
@@ -106,7 +107,7 @@ func (b *bodyReader) fromProtobuf(body []byte) (object, error) {
 	return o.(object), nil
 }
 
-// strictJSON refuses unknown and duplicate fields; lenientJSON ignores them.
+// strictJSON returns an error for unknown and duplicate fields; lenientJSON ignores such fields.
 var (
 	lenientJSON = serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, builtinScheme, builtinScheme, serializer.SerializerOptions{})
 	strictJSON  = serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, builtinScheme, builtinScheme,
@@ -146,7 +147,7 @@ func (b *bodyReader) fromJSON(text []byte, strict bool) (object, error) {
 }
 
 // checkMetadata returns an error if a metadata field of an unstructured object has a wrong type.
-// The accessors would ignore such a field.
+// The accessors of unstructured objects, such as GetLabels, would ignore such a field.
 func checkMetadata(u *unstructured.Unstructured) error {
 	metadata, ok := u.Object["metadata"]
 	if !ok || metadata == nil {
@@ -163,8 +164,8 @@ func checkMetadata(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// checkKind returns an error if the body states another kind than the path. The body may omit its
-// apiVersion and kind.
+// checkKind returns an error if the body states another apiVersion or kind than the path. The body
+// may omit both.
 func (b *bodyReader) checkKind(apiVersion, kind string) error {
 	want := b.typeMeta()
 	if apiVersion != "" && apiVersion != want.APIVersion {

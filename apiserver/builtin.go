@@ -10,7 +10,8 @@ import (
 )
 
 // builtinKinds lists the built-in kinds: the kinds that kube-apiserver v1.37 stores, each in its
-// stable version. A line contains the resource, the kind, flags and short names. The flags are
+// stable version. A line contains the resource, the kind, the flags (separated by commas) and short
+// names. The flags are
 //
 //	namespaced           the resource is namespaced
 //	status, scale        its subresources
@@ -21,7 +22,8 @@ import (
 //	putCreates           a PUT creates a missing object
 //	-                    none of these
 //
-// The last four flags before "-" are the kind's strategy, as in pkg/registry of kubernetes.
+// The flags generation, increments, conditional and putCreates are the kind's strategy, as in
+// pkg/registry of kubernetes.
 var builtinKinds = map[string]string{
 	"v1": `
 		configmaps ConfigMap namespaced cm
@@ -104,8 +106,8 @@ var builtinKinds = map[string]string{
 		storageversionmigrations StorageVersionMigration status,conditional`,
 }
 
-// crdResource is the resource CustomResourceDefinition. client-go has no Go type for it, so the
-// server stores its objects like custom resources.
+// crdResource is the resource customresourcedefinitions. client-go has no Go type for its kind, so
+// the server stores its objects like custom resources.
 var crdResource = Resource{
 	GroupVersionResource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	Kind:                 "CustomResourceDefinition",
@@ -115,7 +117,7 @@ var crdResource = Resource{
 }
 
 // builtin is a Resource with a Go type and a strategy. goType is nil if the linked k8s.io/api has
-// no type; the server then stores the resource's objects like custom resources.
+// no type for the kind; the server then stores the objects like custom resources.
 type builtin struct {
 	Resource
 	goType   reflect.Type

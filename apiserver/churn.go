@@ -13,7 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// churner changes simulated pods as a real cluster does. Only one goroutine may use it.
+// churner changes simulated pods like kubelets and controllers in a real cluster. Only one
+// goroutine may use it.
 type churner struct {
 	server *Server
 	pods   *servedResource
@@ -26,11 +27,13 @@ type churner struct {
 type podKey struct{ namespace, name string }
 
 const (
-	// churnTick is how often the churner runs: a compromise between an even rate and few wake-ups.
+	// churnTick is the time between two runs of the churner. A shorter time would make the rate more
+	// even, but wake the process more often.
 	churnTick = 10 * time.Millisecond
 	// replaceEvery is the number of changes per replacement of a pod.
 	replaceEvery = 50
-	// churnStream is the random stream of the churn. It differs from the random streams of the pods.
+	// churnStream is the second seed of the churn's random numbers. It differs from the seeds of the
+	// simulated pods, so that the churn does not repeat their random numbers.
 	churnStream = 1 << 61
 )
 
@@ -58,8 +61,8 @@ func (s *Server) StopChurn() {
 	s.churn.Wait()
 }
 
-// run makes rate changes per second until ctx ends. If it falls behind, it catches up on at most
-// one second of changes.
+// run makes rate changes per second until ctx ends. If the changes are slower than rate, run makes
+// up for at most the changes of one second.
 func (c *churner) run(ctx context.Context, rate float64) {
 	ticker := time.NewTicker(churnTick)
 	defer ticker.Stop()
@@ -108,8 +111,7 @@ func (c *churner) updateStatus(at podKey) error {
 	return err
 }
 
-// replace deletes a pod and creates another one, and then sets the status of the new pod to
-// running.
+// replace deletes a pod, creates another pod, and then sets the status of the new pod to running.
 func (c *churner) replace(i int) error {
 	old := c.keys[i]
 	if _, _, err := c.server.remove(c.pods, request.Path{Version: "v1", Resource: "pods", Namespace: old.namespace, Name: old.name}, nil, false); err != nil {

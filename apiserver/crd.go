@@ -135,9 +135,9 @@ func (res *servedResource) definesResources() bool {
 	return res.GroupVersionResource == crdResource.GroupVersionResource
 }
 
-// admit validates the parts of an object outside its metadata, and applies its write-only fields.
-// It also establishes a CustomResourceDefinition immediately, which is a controller's task in
-// Kubernetes.
+// admit applies an object's write-only fields, see applyWriteOnly. It also validates a
+// CustomResourceDefinition and sets its status to established, which in Kubernetes a controller
+// does later.
 func (s *Server) admit(res *servedResource, o object) error {
 	applyWriteOnly(o)
 	if !res.definesResources() {
@@ -157,7 +157,7 @@ func (s *Server) admit(res *servedResource, o object) error {
 	return d.establish(o.(*unstructured.Unstructured))
 }
 
-// establish sets the status of an established CustomResourceDefinition.
+// establish sets the status that a CustomResourceDefinition has when its resources are served.
 func (d *crdDefinition) establish(u *unstructured.Unstructured) error {
 	names := d.Spec.Names
 	r := Resource{Kind: names.Kind, ListKind: names.ListKind, Singular: names.Singular}.complete()
@@ -187,8 +187,9 @@ func (d *crdDefinition) establish(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// afterWrite runs after an object was stored and before its next write: the caller holds the
-// storage's mu, or is New. It registers the resources of a CustomResourceDefinition.
+// afterWrite registers the resources of a CustomResourceDefinition that was stored, and unregisters
+// its other versions. It does nothing for other objects. Call it before the next write of the
+// object: the caller holds the storage's mu, or is New.
 func (s *Server) afterWrite(res *servedResource, o object) error {
 	if !res.definesResources() || finalized(o) {
 		if res.definesResources() {
@@ -216,9 +217,10 @@ func (s *Server) afterWrite(res *servedResource, o object) error {
 	return nil
 }
 
-// afterUpdate runs after an update of an object. generation is the object's generation before the
-// update. If the spec of a CustomResourceDefinition did not change, afterUpdate does nothing, so
-// that the watches of its resources continue.
+// afterUpdate calls afterWrite after an update of an object. generation is the object's generation
+// before the update. If the generation did not change, and with it the spec of a
+// CustomResourceDefinition, afterUpdate does nothing, so that the watches of the defined resources
+// continue.
 func (s *Server) afterUpdate(res *servedResource, o object, generation int64) error {
 	if o.GetGeneration() == generation && !finalized(o) {
 		return nil
@@ -226,8 +228,8 @@ func (s *Server) afterUpdate(res *servedResource, o object, generation int64) er
 	return s.afterWrite(res, o)
 }
 
-// afterDelete runs after an object was deleted. It unregisters the resources of a
-// CustomResourceDefinition.
+// afterDelete unregisters the resources of a CustomResourceDefinition that was deleted. It does
+// nothing for other objects.
 func (s *Server) afterDelete(res *servedResource, o object) {
 	if !res.definesResources() {
 		return

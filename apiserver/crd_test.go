@@ -106,8 +106,8 @@ func TestCustomResources(t *testing.T) {
 	})
 }
 
-// TestVersions checks that every version of a resource serves the same objects, with its own
-// apiVersion.
+// TestVersions checks that all versions of a resource serve the same objects, each version with its
+// own apiVersion.
 func TestVersions(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		client := defineWidgets(t, ts, "blue", "red")
@@ -290,7 +290,7 @@ func TestRegister(t *testing.T) {
 		if e := w.next(); !strings.HasPrefix(e, "ADDED blue@") {
 			t.Error(e)
 		}
-		// Register it again with a small change: watches end, and the objects remain.
+		// If the resource is registered again, its watches must end and its objects must remain.
 		widgetResource.SelectableFields = nil
 		check.NoError(t, ts.server.Register(widgetResource))
 		if e := w.next(); e != "EOF" {
@@ -320,8 +320,8 @@ func TestRegister(t *testing.T) {
 	})
 }
 
-// TestDefinedAndUndefinedAtOnce checks that no resource of a definition is served if the definition
-// is deleted while it is being created.
+// TestDefinedAndUndefinedAtOnce deletes a CustomResourceDefinition while another request creates
+// it. It checks that none of the defined resources is served afterwards.
 func TestDefinedAndUndefinedAtOnce(t *testing.T) {
 	const rounds, versions = 200, 40
 	s, err := apiserver.New(apiserver.Options{})
@@ -333,7 +333,7 @@ func TestDefinedAndUndefinedAtOnce(t *testing.T) {
 		return w.Code
 	}
 	crd := widgetDefinition()
-	var all []any // enough versions to make the creation slow
+	var all []any // so many versions that the creation is slow
 	for i := range versions {
 		all = append(all, map[string]any{"name": fmt.Sprintf("v%d", i+1), "served": true, "storage": i == 0})
 	}

@@ -31,7 +31,8 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, res *servedResou
 
 func dryRun(r *http.Request) bool { return r.URL.Query().Get("dryRun") == metav1.DryRunAll }
 
-// generateTries is how many times insert generates another name when the last one exists.
+// generateTries limits how many times insert generates another name because an object with the
+// generated name exists.
 const generateTries = 8
 
 // insert stores a new object and returns its stored bytes. It reads random to generate the uid, and
@@ -56,7 +57,7 @@ func (s *Server) insert(res *servedResource, o object, namespace string, dry boo
 	}
 }
 
-// prepare checks a new object and sets its server-owned metadata.
+// prepare checks a new object, and sets the metadata that the server and not the client determines.
 func (s *Server) prepare(res *servedResource, o object, namespace string, random io.Reader) error {
 	switch {
 	case o.GetResourceVersion() != "" && o.GetResourceVersion() != "0":
@@ -84,8 +85,9 @@ func (s *Server) prepare(res *servedResource, o object, namespace string, random
 	return s.admit(res, o)
 }
 
-// placeholderVersion is the resourceVersion of a new object until put replaces it. It reserves the
-// field's usual place, so that an unchanged object has equal bytes after the next update.
+// placeholderVersion is the resourceVersion of a new object until storage.put replaces it. With it,
+// resourceVersion has its usual place among the encoded fields. So an update that changes nothing
+// produces the same bytes, and the server detects that nothing changed.
 const placeholderVersion = "0"
 
 // insertNamed stores an object. It returns an error if an object with the same name exists.
@@ -115,8 +117,8 @@ func (s *Server) insertNamed(res *servedResource, o object, dry bool) ([]byte, e
 	return raw, s.afterWrite(res, o)
 }
 
-// checkNamespace returns an error if the object's namespace differs from the path's. It sets a
-// missing namespace.
+// checkNamespace returns an error if the object's namespace differs from the namespace in the path.
+// If the object has none, checkNamespace sets it.
 func (res *servedResource) checkNamespace(o object, namespace string) error {
 	switch {
 	case !res.Namespaced && o.GetNamespace() != "":
@@ -142,7 +144,7 @@ func generateName(base string, random io.Reader) string {
 		base = base[:maxGenerated]
 	}
 	var b [generatedSuffix]byte
-	_, _ = io.ReadFull(random, b[:]) // never fails
+	_, _ = io.ReadFull(random, b[:]) // the random sources never fail
 	var name strings.Builder
 	name.WriteString(base)
 	for _, c := range b {
@@ -154,7 +156,7 @@ func generateName(base string, random io.Reader) string {
 // newUID returns a random UUID (RFC 9562, version 4).
 func newUID(random io.Reader) types.UID {
 	var b [16]byte
-	_, _ = io.ReadFull(random, b[:]) // never fails
+	_, _ = io.ReadFull(random, b[:]) // the random sources never fail
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	h := hex.EncodeToString(b[:])
 	return types.UID(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])

@@ -65,8 +65,9 @@ func writeSuccess(w http.ResponseWriter, r *http.Request, code int, details *met
 	})
 }
 
-// remove deletes an object without finalizers. It sets the deletionTimestamp of an object with
-// finalizers. It returns the last state, with the deletionTimestamp.
+// remove deletes an object that has no finalizers. If the object has finalizers, remove only sets
+// its deletionTimestamp. It returns the object's last state, with the deletionTimestamp. If dry is
+// true, it changes nothing.
 func (s *Server) remove(res *servedResource, q request.Path, p *metav1.Preconditions, dry bool) (raw []byte, o object, err error) {
 	st := res.storage
 	st.mu.Lock()
@@ -81,7 +82,7 @@ func (s *Server) remove(res *servedResource, q request.Path, p *metav1.Precondit
 	if err := checkPreconditions(res, o, p); err != nil {
 		return nil, nil, err
 	}
-	if o.GetDeletionTimestamp() != nil && !finalized(o) { // already being deleted
+	if o.GetDeletionTimestamp() != nil && !finalized(o) { // set by an earlier request
 		return oldRaw, o, nil
 	}
 	o.SetDeletionTimestamp(new(now()))
@@ -133,7 +134,7 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, res *s
 	for _, o := range chosen {
 		at := request.Path{Group: q.Group, Version: q.Version, Resource: q.Resource, Namespace: o.Namespace(), Name: o.Name()}
 		_, _, err := s.remove(res, at, options.Preconditions, dryRun(r) || len(options.DryRun) > 0)
-		// Not found: another request deleted the object meanwhile.
+		// IsNotFound means that another request has deleted the object since Select.
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}

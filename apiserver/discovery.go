@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// serverVersion is the version of kube-apiserver that this server imitates. Clients choose their
-// requests by this version.
+// serverVersion is the version that the server reports at /version: the version of kube-apiserver
+// whose behaviour it imitates. Some clients choose their requests by this version.
 var serverVersion = version.Info{
 	Major:        "1",
 	Minor:        "37",
@@ -67,8 +67,9 @@ func (s *Server) discoverRoot(w http.ResponseWriter, r *http.Request, core bool)
 	}
 }
 
-// aggregated returns the discovery document of the core group, or of all other groups. The document
-// includes resources that only support POST. Groups are sorted by name, and versions by preference.
+// aggregated returns the aggregated discovery document of the core group, or of all other groups.
+// The document includes reviews, which only support POST. Groups are sorted by name, and versions
+// by preference.
 func (s *Server) aggregated(core bool) *apidiscovery.APIGroupDiscoveryList {
 	groups := map[string]*apidiscovery.APIGroupDiscovery{}
 	add := func(r *Resource, verbs []string) {
@@ -128,7 +129,8 @@ func (r *Resource) discovery(verbs []string) apidiscovery.APIResourceDiscovery {
 	return d
 }
 
-// groups returns all groups except the core group, in the form of unaggregated discovery.
+// groups returns all groups except the core group, in the form that clients without aggregated
+// discovery read.
 func (s *Server) groups() []metav1.APIGroup {
 	out := []metav1.APIGroup{}
 	for _, found := range s.aggregated(false).Items {
@@ -168,7 +170,8 @@ func (s *Server) discoverVersion(w http.ResponseWriter, gv schema.GroupVersion) 
 	return errPath()
 }
 
-// resourceList returns the resources of a version in the form of unaggregated discovery.
+// resourceList returns the resources of a version in the form that clients without aggregated
+// discovery read.
 func resourceList(gv schema.GroupVersion, resources []apidiscovery.APIResourceDiscovery) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},

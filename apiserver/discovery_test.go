@@ -15,7 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestDiscovery compares the legacy discovery documents with the aggregated one.
+// TestDiscovery checks that the aggregated discovery document and the separate documents of older
+// clients have equal contents.
 func TestDiscovery(t *testing.T) {
 	widgetResource := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", Namespaced: true, ShortNames: []string{"wd"}}
 	withTestServer(t, apiserver.Options{Resources: []apiserver.Resource{widgetResource}}, func(t *testing.T, ts *testServer) {

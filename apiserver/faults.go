@@ -22,28 +22,31 @@ type Faults struct {
 	buffer        int
 }
 
-// Rule is one fault. If several rules match a request, the first added one applies. Set Err, Cut,
-// Hold, or Hold together with Err or Cut. CutCleanly requires Cut.
+// Rule is one fault. If several rules match a request, the rule that was added first applies. A
+// rule has Err or Cut, or Hold, or Hold together with Err or Cut. CutCleanly requires Cut.
 type Rule struct {
 	// Match reports whether the rule applies to a request. nil: the rule applies to all requests. See
 	// [Match].
 	Match func(*http.Request) bool
 	// Times is the number of requests to which the rule applies. 0: all.
 	Times int
-	// Err is the error that the server answers with instead of the real response. It writes an
-	// apierrors.StatusError as a Status, with its Retry-After.
+	// Err is the error that the server sends instead of the real response. It sends an
+	// apierrors.StatusError as a Status, with a Retry-After header if the Status has
+	// retryAfterSeconds.
 	Err error
-	// Cut closes the connection after this number of bytes of the body. The server always sends the
-	// headers.
+	// Cut is the number of bytes of the body after which the server closes the connection. The server
+	// always sends the headers. nil: the server sends the whole body.
 	Cut *int64
-	// CutCleanly makes Cut end the body as if it were complete.
+	// CutCleanly makes the server end the body at Cut as if it were complete, in place of closing the
+	// connection.
 	CutCleanly bool
-	// Hold delays the response until the channel or the server is closed.
+	// Hold delays the response until the channel is closed, the server is closed or the client
+	// disconnects.
 	Hold <-chan struct{}
 }
 
 // Match returns a Rule.Match for requests of one verb (get, list, watch, create, update, patch,
-// delete, deletecollection) on one resource, such as pods. Empty means any.
+// delete, deletecollection) for one resource, such as pods. An empty verb or resource matches any.
 func Match(verb, resource string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		info := request.InfoOf(r.Method, r.URL)
@@ -82,10 +85,10 @@ func (f *Faults) bookmarks() (time.Duration, bool) {
 	return f.bookmarkDelay, f.noBookmarks
 }
 
-// WatchBuffer closes watches for which more than this number of changes wait, as kube-apiserver
-// does when the buffer of a slow watcher is full: without an error, possibly before the initial
-// state is complete. It applies to watches without selectors that start after the call. 0: the
-// server closes no watch for being slow.
+// WatchBuffer makes the server close a watch for which more than this number of changes wait,
+// because its client reads too slowly. As with kube-apiserver, the watch ends without an error,
+// possibly before the initial state is complete. WatchBuffer applies to watches without selectors
+// that start after the call. With 0, the server closes no watch because of a slow client.
 func (f *Faults) WatchBuffer(changes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,8 +119,8 @@ func (f *Faults) ruleFor(r *http.Request) *Rule {
 	return nil
 }
 
-// apply applies the rule for a request. Closing released ends Rule.Hold. If done is false, the
-// caller must write the response to out.
+// apply applies the rule that matches a request. If released is closed, the rule's Hold ends. If
+// done is false, the caller must write the response to out.
 func (f *Faults) apply(w http.ResponseWriter, r *http.Request, released <-chan struct{}) (out http.ResponseWriter, done bool) {
 	rule := f.ruleFor(r)
 	if rule == nil {
@@ -151,7 +154,7 @@ type truncatingWriter struct {
 // Unwrap returns the wrapped writer, for http.ResponseController.
 func (c *truncatingWriter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// WriteHeader sends the headers without a Content-Length, which would be wrong.
+// WriteHeader sends the headers without the Content-Length, which is that of the whole body.
 func (c *truncatingWriter) WriteHeader(code int) {
 	if !c.begun {
 		c.begun = true

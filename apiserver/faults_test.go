@@ -148,8 +148,8 @@ func TestFaultHoldsForSeveralServers(t *testing.T) {
 	})
 }
 
-// TestFaultBookmarks checks two servers: one never sends the bookmark that ends the initial events,
-// and one sends it late.
+// TestFaultBookmarks checks both effects of Faults.Bookmarks: the server never sends the bookmark
+// that ends the initial events, or sends it late.
 func TestFaultBookmarks(t *testing.T) {
 	const path = configMaps + "?watch=1&timeoutSeconds=300&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	faults := &apiserver.Faults{}
@@ -172,16 +172,16 @@ func TestFaultBookmarks(t *testing.T) {
 	})
 }
 
-// TestFaultWatchBuffer checks that the server closes a watch whose client does not read when more
-// changes wait than fit into the buffer, during and after the initial state. Without a buffer
-// limit, the watch receives all changes.
+// TestFaultWatchBuffer checks that the server closes a watch whose client does not read if more
+// changes wait than the buffer limit, during and after the initial state. Without a limit, the
+// watch must receive all changes.
 func TestFaultWatchBuffer(t *testing.T) {
 	const (
 		path    = "/api/v1/configmaps?watch=1&timeoutSeconds=300&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 		buffer  = 10
 		objects = 40
 	)
-	// Objects are large, so that the connection does not buffer them all.
+	// The objects are so large that the connection cannot buffer all of them.
 	large := map[string]string{"filling": strings.Repeat("x", 256<<10)}
 	for _, when := range []string{"initial", "behind"} {
 		for _, limit := range []int{buffer, 0} {

@@ -22,8 +22,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestInformers checks that client-go's informers follow simulated pods through churn, compactions
-// and closed connections. At the end, their stores must equal a LIST.
+// TestInformers checks that the stores of client-go's informers equal a LIST after churn of
+// simulated pods, compactions and closed connections.
 func TestInformers(t *testing.T) {
 	for _, watchList := range []bool{false, true} {
 		t.Run(fmt.Sprintf("WatchList=%v", watchList), func(t *testing.T) {

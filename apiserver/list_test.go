@@ -23,9 +23,10 @@ const configMaps = "/api/v1/namespaces/default/configmaps"
 // future is a resourceVersion that the server does not reach.
 const future = "999999"
 
-// listSemantics has a case for each row of the LIST table of kube-apiserver. The history is: a, b
-// and c are created, b is changed, c is deleted. In a query, {b} represents the resourceVersion at
-// which b was created, and similarly for other names.
+// listSemantics has a case for each row of the LIST table in Kubernetes' documentation of
+// resourceVersions. Before the LIST, the test creates a, b and c, changes b, and deletes c. In a
+// query, {b} is replaced by the resourceVersion at which b was created, and similarly for other
+// names.
 var listSemantics = []struct {
 	name, query string
 	code        int
@@ -135,7 +136,7 @@ func listed(list *corev1.ConfigMapList) string {
 	return strings.Join(names, " ")
 }
 
-// checkStatus checks the fields that a client needs in an error.
+// checkStatus checks the fields of an error response that a client needs.
 func checkStatus(t *testing.T, a answer) {
 	t.Helper()
 	s := a.status(t)
@@ -192,7 +193,8 @@ func TestListPages(t *testing.T) {
 		}
 		check.Equal(t, names, "cm-0 cm-1 cm-2 cm-3 cm-4 cm-5 cm-6 cm-7 cm-8 cm-9")
 
-		// The token is too old: the server returns the rest in its current state.
+		// The token is now too old. The server answers 410 with a new token, with which the client can
+		// list the rest in its current state.
 		ts.server.Compact()
 		_, err = maps.List(ctx, metav1.ListOptions{Limit: 3, Continue: first.Continue})
 		status := apierrors.APIStatus(nil)
@@ -211,7 +213,8 @@ func asStatus(err error, target *apierrors.APIStatus) bool {
 	return ok
 }
 
-// TestListClients compares the LISTs of every kind of client.
+// TestListClients checks that typed clients in JSON and protobuf, dynamic clients and metadata
+// clients receive the same pods in a LIST, and that a GET returns the same pod as the LIST.
 func TestListClients(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 300}, func(t *testing.T, ts *testServer) {
 		ctx := context.Background()
@@ -250,8 +253,8 @@ func TestListClients(t *testing.T) {
 	})
 }
 
-// TestFieldSelectors compares the objects that a field selector selects with the result of a filter
-// over all objects.
+// TestFieldSelectors checks that a LIST with a field selector returns the same objects as a filter
+// in the test.
 func TestFieldSelectors(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 200}, func(t *testing.T, ts *testServer) {
 		ctx := context.Background()

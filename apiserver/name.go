@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateName validates the name of a new object as kube-apiserver does for the kind.
+// validateName validates the name of a new object by kube-apiserver's rules for the kind.
 func (res *servedResource) validateName(o object) (errs field.ErrorList) {
 	path := field.NewPath("metadata", "name")
 	for _, problem := range nameProblems(res.groupKind().String(), o) {
@@ -22,11 +22,12 @@ func (res *servedResource) validateName(o object) (errs field.ErrorList) {
 	return errs
 }
 
-// maxCronJobName leaves room for the suffix of Job names.
+// maxCronJobName is shorter than other names, because the names of a CronJob's Jobs have a suffix.
 const maxCronJobName = 52
 
-// nameProblems returns what is wrong with an object's name. Most names must be DNS subdomains. A
-// kind without a rule in pkg/apis of kubernetes only requires a valid path segment.
+// nameProblems returns a text for each way in which an object's name is invalid. The name must be a
+// DNS subdomain, except for the kinds in the switch. Some of these kinds only require a valid path
+// segment.
 func nameProblems(kind string, o object) []string {
 	name := o.GetName()
 	switch kind {
@@ -54,8 +55,8 @@ func nameProblems(kind string, o object) []string {
 	return validation.IsDNS1123Subdomain(name)
 }
 
-// bundleNameProblems returns what is wrong with the name of a ClusterTrustBundle. If the bundle has
-// a signer, its name must start with the signer's name.
+// bundleNameProblems returns a text for each way in which the name of a ClusterTrustBundle is
+// invalid. If the bundle has a signer, its name must start with the signer's name.
 func bundleNameProblems(name, signer string) []string {
 	if signer == "" {
 		if strings.Contains(name, ":") {
@@ -83,8 +84,8 @@ func signerName(o object) string {
 }
 
 // checkNamespaceExists returns an error if a new object's namespace does not exist or is being
-// deleted, like kube-apiserver's admission plugin NamespaceLifecycle. If a client deletes the
-// namespace while the object is being stored, the object remains.
+// deleted, like kube-apiserver's admission plugin NamespaceLifecycle. It takes no lock: if a client
+// deletes the namespace before the object is stored, the object remains without a namespace.
 func (s *Server) checkNamespaceExists(res *servedResource, o object) error {
 	namespace := o.GetNamespace()
 	if namespace == "" || s.opts.AnyNamespace {

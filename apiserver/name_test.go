@@ -10,7 +10,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestNames creates objects of kinds with special name rules, and of some without.
+// TestNames checks which names the server accepts for kinds with special name rules, and for some
+// other kinds.
 func TestNames(t *testing.T) {
 	const (
 		inDefault    = "/api/v1/namespaces/default/"

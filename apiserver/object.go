@@ -44,8 +44,8 @@ type object interface {
 
 func copyOf(o object) object { return o.DeepCopyObject().(object) } // a copy has the same type
 
-// marshal encodes an object for the store. In an unstructured object, it first sets the stored
-// apiVersion.
+// marshal encodes an object for the store. In an unstructured object, it first sets the kind, and
+// the apiVersion that all versions of the resource are stored with.
 func (res *servedResource) marshal(o object) ([]byte, error) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		u.SetAPIVersion(res.storage.apiVersion)
@@ -54,21 +54,22 @@ func (res *servedResource) marshal(o object) ([]byte, error) {
 	return codec.Marshal(res.storage.encoding, o)
 }
 
-// unmarshal decodes stored bytes. It sets the served apiVersion in an unstructured object.
+// unmarshal decodes stored bytes. In an unstructured object, it sets the apiVersion of the served
+// version.
 func (res *servedResource) unmarshal(raw []byte) (object, error) {
 	value, err := res.values.Decode(raw)
 	if err != nil {
 		return nil, err
 	}
-	o := value.(object) // all types of stored objects are objects
+	o := value.(object) // every type in the store implements object
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		u.SetAPIVersion(res.GroupVersion().String())
 	}
 	return o, nil
 }
 
-// current returns the bytes of the stored object that a path names, and the object. It returns a
-// 404 if the object does not exist.
+// current returns the stored object that a path names, encoded and decoded. It returns a 404 if the
+// object does not exist.
 func (res *servedResource) current(q request.Path) (raw []byte, o object, err error) {
 	raw, ok, err := res.storage.get(key(q.Namespace, q.Name))
 	switch {
@@ -129,9 +130,10 @@ func resetStatus(o object) {
 	}
 }
 
-// specChanged reports whether two objects differ outside metadata and, for a Go type, outside the
-// status. For an unstructured object, it also compares the status. If only the status subresource
-// may change the status, the caller must have copied the status first.
+// specChanged reports whether two objects differ outside metadata and status. For unstructured
+// objects, it also compares the status, because a status without a subresource counts as spec. If
+// there is a status subresource, the caller must have copied the status from one object to the
+// other first.
 func specChanged(a, b object) bool {
 	if ua, ok := a.(*unstructured.Unstructured); ok {
 		return !equality.Semantic.DeepEqual(specOf(ua), specOf(b.(*unstructured.Unstructured)))

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// serveOpenAPI answers requests for the OpenAPI documents of version 3. They contain schemas, and
-// the parameters of a PATCH, which kubectl apply needs.
+// serveOpenAPI answers requests for the OpenAPI documents of version 3. The documents contain
+// schemas, and the parameters of a PATCH, which kubectl apply needs.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, path []string) error {
 	if path[0] != "v3" {
 		return errPath()
@@ -90,8 +90,8 @@ func (res *servedResource) patchOperation() map[string]any {
 	}
 }
 
-// openAPISchemas are the schemas of Go types, by name. kubectl explain shows them, and kubectl
-// apply uses them to merge objects. This server does not enforce them.
+// openAPISchemas are the schemas of Go types and custom resources, by name. kubectl explain shows
+// them, and kubectl apply uses them to merge objects. This server does not enforce them.
 type openAPISchemas map[string]any
 
 // addKind adds the schema of a resource's kind, and the schemas of all types in it.
@@ -109,12 +109,12 @@ func (d openAPISchemas) addKind(res *servedResource) {
 	kind["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": res.Group, "version": res.Version, "kind": res.Kind}}
 }
 
-// custom returns the schema of a custom resource: its configured schema plus the fields of every
-// object.
+// custom returns the schema of a custom resource: Resource.Schema with the fields that every object
+// has added.
 func (d openAPISchemas) custom(res *servedResource) map[string]any {
 	kind := map[string]any{"type": "object"}
 	if text, err := json.Marshal(res.Schema); err == nil && res.Schema != nil {
-		_ = json.Unmarshal(text, &kind) // a copy
+		_ = json.Unmarshal(text, &kind) // copies res.Schema
 	}
 	properties, ok := kind["properties"].(map[string]any)
 	if !ok {
@@ -150,7 +150,7 @@ func (d openAPISchemas) define(t reflect.Type) string {
 	return name
 }
 
-// properties returns the schemas of a struct's fields, and the names of the required ones.
+// properties returns the schemas of a struct's fields, and the names of the required fields.
 func (d openAPISchemas) properties(t reflect.Type) (properties map[string]any, required []string) {
 	properties = map[string]any{}
 	docs := docsOf(t)
@@ -221,7 +221,8 @@ type textType interface {
 }
 
 // ofText returns the schema of a struct that JSON represents as text. As in kube-apiserver's
-// documents, a struct whose text may also be a number gets a definition.
+// documents, a struct that JSON may also represent as a number has a separate definition, to which
+// the returned schema refers.
 func (d openAPISchemas) ofText(t reflect.Type, text textType) map[string]any {
 	schema := map[string]any{}
 	if format := text.OpenAPISchemaFormat(); format != "" {

@@ -13,16 +13,16 @@ type Options struct {
 	Listen string
 	// Pods is the number of simulated pods at the start. The server also creates their namespaces.
 	Pods int
-	// Population selects how the simulated pods differ. "alike": all pods have the same fields.
-	// "unlike": fields and texts differ per workload. "random": pods have nothing in common. "mixed":
-	// pods as in unlike, among objects of about thirty kinds. The default is alike. New returns an
-	// error for any other value.
+	// Population selects how the simulated pods differ. With "alike", all pods have the same fields.
+	// With "unlike", fields and texts differ per workload. With "random", pods have nothing in common.
+	// With "mixed", pods are as with "unlike", and the server also creates objects of about thirty
+	// other kinds. The default is "alike". New returns an error for any other value.
 	Population string
 	// Seed makes the simulated pods, their uids and the churn reproducible.
 	Seed uint64
 	// Churn is the number of changes to simulated pods per second, from New until StopChurn or Close.
-	// The changes use the ordinary write path. Most of them change a status, as a kubelet does; some
-	// delete a pod and create another one. The default is no churn.
+	// Watchers receive these changes like the changes of clients. Most of them change a status, as a
+	// kubelet does; some delete a pod and create another pod. The default is no churn.
 	Churn float64
 	// Resources are custom resources to register at the start.
 	Resources []Resource
@@ -35,11 +35,11 @@ type Options struct {
 	// LogBytes limits the change log of each resource. A WATCH from a resourceVersion that the log no
 	// longer contains receives 410 Expired. The default is 8 MiB.
 	LogBytes int64
-	// BookmarkInterval is the time between two bookmarks of a watch that allows bookmarks. The default
-	// is one minute.
+	// BookmarkInterval is the time between two bookmarks of a watch that requests bookmarks. The
+	// default is one minute.
 	BookmarkInterval time.Duration
-	// MinWatch is the shortest duration of a WATCH without timeoutSeconds, which lasts a random time
-	// between MinWatch and twice that. The default is 30 minutes.
+	// MinWatch is the shortest duration of a WATCH without timeoutSeconds. Such a WATCH lasts a random
+	// time between MinWatch and twice MinWatch. The default is 30 minutes.
 	MinWatch time.Duration
 }
 
@@ -48,18 +48,18 @@ type Options struct {
 type Resource struct {
 	schema.GroupVersionResource
 	Kind       string
-	ListKind   string   // empty: Kind + "List"
-	Singular   string   // empty: Kind in lower case
+	ListKind   string   // "" means Kind + "List"
+	Singular   string   // "" means Kind in lower case
 	ShortNames []string // for example "po"
 	Categories []string // for example "all"
 	Namespaced bool
-	// Status enables the status subresource. Then only a write of the subresource changes the status,
+	// Status enables the status subresource. Only a write of this subresource then changes the status,
 	// and such a write changes nothing else.
 	Status bool
-	// Scale enables the scale subresource. nil: none.
+	// Scale enables the scale subresource. nil means that the resource has none.
 	Scale *Scale
-	// Schema is the OpenAPI schema of an object. kubectl explain shows it; the server does not
-	// enforce it. The caller must not change it after New or Register. nil: any object.
+	// Schema is the OpenAPI schema of an object. kubectl explain shows it; the server does not enforce
+	// it. The caller must not change it after New or Register. nil means a schema without fields.
 	Schema map[string]any
 	// SelectableFields are field paths, such as "spec.color", that field selectors may name.
 	SelectableFields []string

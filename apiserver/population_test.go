@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/populations"
 )
 
-// TestPopulations checks that the pods of every population can be watched while they change and are
-// replaced.
+// TestPopulations checks, for every population, that a watch continues while the churn changes and
+// replaces pods.
 func TestPopulations(t *testing.T) {
 	for _, name := range podsim.Populations() {
 		t.Run(name, func(t *testing.T) {

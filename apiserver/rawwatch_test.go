@@ -90,8 +90,8 @@ func (w *rawWatch) until(stop func(string) bool) (events []string) {
 	}
 }
 
-// TestWatchLargeObject checks that a WATCH from the resourceVersion of a large object, which the
-// store applies immediately, does not send that object again.
+// TestWatchLargeObject checks that a WATCH from the resourceVersion of a large object does not send
+// this object again. The store makes a large object visible earlier than other objects.
 func TestWatchLargeObject(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"x": strings.Repeat("x", 300<<10)}}

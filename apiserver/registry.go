@@ -44,7 +44,7 @@ func (g *registry) isBuiltInLocked(gr schema.GroupResource) bool {
 	return false
 }
 
-// all returns all resources, sorted by group, version (the preferred one first) and name.
+// all returns all resources, sorted by group, version (the preferred version first) and name.
 func (g *registry) all() []*servedResource {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -62,12 +62,13 @@ func (g *registry) all() []*servedResource {
 }
 
 // Register adds one version of a custom resource. If the version is already registered, Register
-// replaces it: its objects remain, and its watches end. A built-in resource cannot be registered.
+// replaces it: its objects remain, and its watches end. It returns an error if the resource is
+// built in or lacks a version, a resource or a kind, and ErrClosed after Close.
 func (s *Server) Register(r Resource) error {
 	return s.register(r, nil, customStrategy)
 }
 
-// register is Register for any resource, including those built into kube-apiserver.
+// register is Register for any resource, including built-in resources.
 func (s *Server) register(r Resource, goType reflect.Type, how strategy) error {
 	gvr := r.GroupVersionResource
 	if gvr.Version == "" || gvr.Resource == "" || r.Kind == "" {
@@ -108,10 +109,10 @@ func (s *Server) Unregister(gvr schema.GroupVersionResource) bool {
 	return s.unregister(gvr)
 }
 
-// unregister removes several versions in one step, so that the watchers of all of them receive the
-// deletions. It reports whether it removed any version. It does not close the storage, because
-// requests in progress still use it. The storage has no goroutine; the garbage collector frees it
-// after the last request.
+// unregister removes several versions, and then ends their watches, so that the watchers of all of
+// these versions receive the deletions. It reports whether it removed any version. It does not
+// close the storage, because requests in progress may still use it. The storage has no goroutine;
+// the garbage collector frees it after the last request.
 func (s *Server) unregister(gvrs ...schema.GroupVersionResource) bool {
 	var removed []*servedResource
 	for _, gvr := range gvrs {

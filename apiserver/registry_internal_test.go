@@ -62,8 +62,8 @@ func (b blocked) Write(p []byte) (int, error) {
 	return b.ResponseRecorder.Write(p)
 }
 
-// TestWatcherKeepsUnregistered checks that a watcher of an unregistered resource still receives its
-// pending events and the deletions.
+// TestWatcherKeepsUnregistered checks that a watcher that lags still receives its pending events
+// and the deletions after its resource was unregistered.
 func TestWatcherKeepsUnregistered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Options{})

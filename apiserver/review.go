@@ -12,9 +12,9 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// review is a resource whose objects the server answers when a client creates them, and does not
-// store. The server requires no credentials: it treats each caller as the user admin, who may do
-// everything.
+// review is a resource whose objects are questions about permissions. The server answers the
+// creation of such an object with the decision, and does not store the object. The server requires
+// no credentials: it treats each caller as the user admin, who may do everything.
 type review struct {
 	Resource
 	bodyReader
@@ -61,8 +61,8 @@ func (v *review) serve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// admin is the user of each caller. It is not in the group system:masters, so a proxy in front of
-// the server treats it like an ordinary user.
+// admin is the user that each caller is. It is not in the group system:masters, so a proxy in front
+// of the server gives it no special rights.
 var admin = authenticationv1.UserInfo{Username: "admin", Groups: []string{"system:authenticated"}}
 
 // decide sets the status of a review.

@@ -19,12 +19,12 @@ func parsePath(path string) (q request.Path, ok bool) {
 	return q, ok && q.Prefix != "proxy" && !q.More && !strings.Contains(strings.Trim(path, "/"), "//")
 }
 
-// ServeHTTP answers one request. Because it requires no credentials, it answers 403 to web pages:
-// to requests to a loopback address whose Host is neither localhost nor an IP address, and to
-// writes from another origin.
+// ServeHTTP answers one request. Because the server requires no credentials, it answers 403 to
+// requests that a malicious web page may have sent: requests to a loopback address whose Host is
+// neither localhost nor an IP address, and writes from another origin.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// serve answers one request that is not from a web page.
+// serve answers one request that has passed the check for web pages.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	w, done := s.faults.apply(w, r, s.released)
 	if done {
@@ -87,8 +87,8 @@ func (s *Server) serveTop(w http.ResponseWriter, r *http.Request, name string) e
 	return nil
 }
 
-// errPath returns the 404 for an unknown path. The error names no object, because even the resource
-// may be unknown.
+// errPath returns the 404 for an unknown path. Its Status names no object, because the path may not
+// even name a resource.
 func errPath() error {
 	err := watchcache.NewStatusError(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 	err.ErrStatus.Details = &metav1.StatusDetails{}

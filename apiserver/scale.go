@@ -21,17 +21,19 @@ import (
 type Scale struct {
 	SpecReplicas   string
 	StatusReplicas string
-	// Selector is the path of a field that contains a label selector as text. Empty: none.
+	// Selector is the path of a field that contains a label selector as text. "" means that there is
+	// none.
 	Selector string
 }
 
-// builtinScale contains the paths for the built-in kinds. Their selector is an object, not text.
+// builtinScale contains the paths for the built-in kinds. Their selector is a JSON object, not
+// text.
 var builtinScale = &Scale{SpecReplicas: "spec.replicas", StatusReplicas: "status.replicas", Selector: "spec.selector"}
 
 // pathOf splits the path of a field.
 func pathOf(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }
 
-// serveScale answers a GET, a PUT or a PATCH of a scale.
+// serveScale answers a GET, a PUT or a PATCH of the scale subresource.
 func (s *Server) serveScale(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	change, err := res.scaleChange(w, r, q)
 	if err != nil {
@@ -116,8 +118,8 @@ func (res *servedResource) scaleOf(o object) (*autoscalingv1.Scale, error) {
 	return scale, err
 }
 
-// selectorText returns a label selector as text. value may be text, a LabelSelector or, as in a
-// ReplicationController, a set of labels.
+// selectorText returns a label selector as text. value may be text, a LabelSelector as decoded JSON
+// or, as in a ReplicationController, a map of labels.
 func selectorText(value any) (string, error) {
 	switch value := value.(type) {
 	case string:

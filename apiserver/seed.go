@@ -62,11 +62,11 @@ func (s *Server) seed() error {
 	return nil
 }
 
-// seedChunk is the number of objects that seed creates before it stores them.
+// seedChunk is the number of objects that seed encodes before it stores them.
 const seedChunk = 512
 
-// seed stores all objects, each with a separate resourceVersion. No client can resume before the
-// last of these resourceVersions.
+// seed stores all objects, each with a separate resourceVersion. The history starts after the last
+// object, so no client can resume from a resourceVersion of an earlier object.
 func (res *servedResource) seed(sim *populations.Kind) error {
 	st := res.storage
 	st.mu.Lock()
@@ -95,8 +95,8 @@ func (res *servedResource) seed(sim *populations.Kind) error {
 	})
 }
 
-// makeObjects encodes the objects from, from+1, … on all processors. Object i gets resourceVersion
-// first+i.
+// makeObjects encodes the len(out) objects that start with object number from, on all processors.
+// Object i gets resourceVersion first+i.
 func (res *servedResource) makeObjects(out [][]byte, sim *populations.Kind, from int, first uint64) error {
 	workers := runtime.GOMAXPROCS(0)
 	errs := make([]error, workers)

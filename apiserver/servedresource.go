@@ -35,7 +35,7 @@ func (r Resource) complete() Resource {
 	return r
 }
 
-// newServedResource returns a resource that uses the given storage.
+// newServedResource returns a served resource whose objects are in st.
 func (s *Server) newServedResource(r Resource, goType reflect.Type, how strategy, st *storage) (*servedResource, error) {
 	r = r.complete()
 	res := &servedResource{Resource: r, strategy: how, storage: st}
@@ -73,8 +73,8 @@ func (s *Server) newServedResource(r Resource, goType reflect.Type, how strategy
 	return res, err
 }
 
-// builtIn reports whether the resource is neither registered nor defined by a
-// CustomResourceDefinition.
+// builtIn reports whether the resource is built in: neither Register nor a CustomResourceDefinition
+// has added it.
 func (res *servedResource) builtIn() bool { return !res.strategy.custom }
 
 func (res *servedResource) groupResource() schema.GroupResource {

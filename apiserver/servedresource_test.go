@@ -126,8 +126,8 @@ func (ts *testServer) liveThrough(k servedKind) {
 	}
 }
 
-// TestScaleOfController checks the scale of a ReplicationController, whose selector is a set of
-// labels. The server refuses an update with an old resourceVersion.
+// TestScaleOfController checks the scale of a ReplicationController, whose selector is a map of
+// labels, and that the server refuses an update of the scale with an old resourceVersion.
 func TestScaleOfController(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		controllers := ts.protobuf.CoreV1().ReplicationControllers("default")
@@ -155,7 +155,8 @@ func TestScaleOfController(t *testing.T) {
 	})
 }
 
-// TestScaleOfCustomResource checks that the scale uses the paths in the resource's definition.
+// TestScaleOfCustomResource checks that the scale of a custom resource uses the field paths in the
+// CustomResourceDefinition.
 func TestScaleOfCustomResource(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		crd := widgetDefinition()
@@ -215,8 +216,8 @@ func TestToken(t *testing.T) {
 	})
 }
 
-// TestReviews checks that reviews allow every caller everything, in both encodings, and that
-// discovery contains the reviews.
+// TestReviews checks that access reviews allow everything, in JSON and protobuf, and that discovery
+// contains them.
 func TestReviews(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		access, err := ts.protobuf.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{}, metav1.CreateOptions{})

@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/serve/secure"
 )
 
-// Server is an API server. It is an [http.Handler], ready when New returns. Start, Run or Config
-// make it listen. Its methods are safe for concurrent use.
+// Server is an API server. It is an [http.Handler], ready when New returns. Start, Run and Config
+// make it listen on TCP. Its methods are safe for concurrent use.
 type Server struct {
 	opts     Options
 	handler  http.Handler // serve, behind secure.LocalOnly
@@ -39,8 +39,8 @@ type Server struct {
 // ErrClosed is returned by the methods of a closed server.
 var ErrClosed = errors.New("apiserver: closed")
 
-// firstVersion is the first resourceVersion of a server. The server treats lower resourceVersions
-// as compacted. 0 and 1 have special meanings.
+// firstVersion is the resourceVersion of an empty server. The server answers 410 to requests for
+// changes after lower resourceVersions. It is not 0 or 1, because these have special meanings.
 const firstVersion = 1000
 
 // New returns a server with its initial objects. The server does not listen yet, and can be used
@@ -89,7 +89,8 @@ func (s *Server) registerAll() error {
 	return s.seed()
 }
 
-// Start listens and returns. A second call does nothing. It returns ErrClosed after Close.
+// Start starts to listen and returns. A second call does nothing. After Close, Start returns
+// ErrClosed.
 func (s *Server) Start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,8 +148,8 @@ func (s *Server) Config() *rest.Config {
 	return &rest.Config{Host: s.URL(), QPS: -1}
 }
 
-// unstartedHost is the host in the configuration of a server that could not start. No request is
-// sent to this host.
+// unstartedHost is the host in the configuration of a server that could not start. The
+// configuration's transport sends no request to this host.
 const unstartedHost = "http://127.0.0.1:0"
 
 // failing is a transport whose requests fail with err.
@@ -161,8 +162,8 @@ func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, f.err
 }
 
-// Compact expires all earlier resourceVersions of all resources. Requests for them receive 410
-// Expired.
+// Compact drops the changes before the current resourceVersion of all resources. Requests that need
+// them receive 410 Expired.
 func (s *Server) Compact() {
 	for _, res := range s.registry.all() {
 		res.cache.Compact()
@@ -187,9 +188,10 @@ func (s *Server) begin() bool {
 	return true
 }
 
-// Close ends every request, including watches, and waits for their end. A second call does nothing.
-// If another HTTP server calls ServeHTTP, that server must end requests whose client does not send
-// the body.
+// Close ends every request, including watches, and blocks until they have ended. A second call does
+// nothing. A request whose client does not send the whole body ends only when the HTTP server
+// closes its connection. If the program calls ServeHTTP from another HTTP server, that server must
+// close such connections; otherwise Close blocks.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	already := s.closed

@@ -23,7 +23,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestLoopback uses the server over TCP.
+// TestLoopback checks a LIST and a WATCH over TCP.
 func TestLoopback(t *testing.T) {
 	s, err := apiserver.New(apiserver.Options{Pods: 20, Churn: 100})
 	check.NoError(t, err)
@@ -71,8 +71,8 @@ func TestListenFails(t *testing.T) {
 	}
 }
 
-// TestSeed checks that the same seed creates the same pods, all of them running, and that their
-// number is constant under churn.
+// TestSeed checks that the churn makes the configured number of writes per second, replaces only
+// some of the simulated pods, and does not change their number, and that all pods are running.
 func TestSeed(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 1000, Seed: 7, Churn: 20}, func(t *testing.T, ts *testServer) {
 		before := ts.server.ResourceVersion()
@@ -105,8 +105,8 @@ func TestSeed(t *testing.T) {
 	})
 }
 
-// TestChurnIsReproducible checks that with the same seed the churn replaces pods by the same new
-// pods.
+// TestChurnIsReproducible checks that the churns of two servers with the same seed create the same
+// new pods.
 func TestChurnIsReproducible(t *testing.T) {
 	pods := func() (ids []string) {
 		withTestServer(t, apiserver.Options{Pods: 100, Seed: 7, Churn: 100}, func(t *testing.T, ts *testServer) {
@@ -179,8 +179,8 @@ func TestConfigStarts(t *testing.T) {
 	}
 }
 
-// TestWebPages checks that a web page whose host name resolves to the server can neither read nor
-// write.
+// TestWebPages checks that the server refuses reads and writes from a web page whose host name
+// resolves to the server's address.
 func TestWebPages(t *testing.T) {
 	s, err := apiserver.New(apiserver.Options{})
 	check.NoError(t, err)

@@ -12,7 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// storage stores the objects of one resource, for all its versions. It does one write at a time.
+// storage stores the objects of one resource. All served versions of the resource share it. It does
+// one write at a time.
 type storage struct {
 	clock    *revisionClock
 	encoding wire.Encoding
@@ -35,7 +36,7 @@ var errUnregistered = errors.New("apiserver: the resource is no longer served")
 func newStorage(c *revisionClock, enc wire.Encoding, apiVersion string, logBytes int64) *storage {
 	st := store.New(store.Config{Encoding: enc, KeepLog: true, LogBytes: logBytes})
 	s := &storage{clock: c, encoding: enc, apiVersion: apiVersion, store: st, writer: st.Writer(store.Scope{})}
-	c.Observe(func(rv uint64) { // an empty list makes the store synced
+	c.Observe(func(rv uint64) { // with an empty list, the store counts as synced
 		s.writer.BeginReplace(false)
 		s.writer.EndReplace(resourceversion.Format(rv))
 		s.history = watchcache.NewHistory(0, rv, st.Revision())
@@ -43,16 +44,16 @@ func newStorage(c *revisionClock, enc wire.Encoding, apiVersion string, logBytes
 	return s
 }
 
-// put stores an object with the next resourceVersion, and returns the bytes with that
+// put stores an object with the next resourceVersion, and returns its encoding with this
 // resourceVersion. The caller holds s.mu.
 func (s *storage) put(raw []byte) ([]byte, error) { return s.write(raw, s.writer.Put) }
 
-// remove deletes an object and returns its last bytes with the resourceVersion of the deletion. The
+// remove deletes an object, and returns its encoding with the resourceVersion of the deletion. The
 // caller holds s.mu.
 func (s *storage) remove(raw []byte) ([]byte, error) { return s.write(raw, s.writer.Delete) }
 
-// write stamps a copy of an object with the next resourceVersion, passes it to put, and publishes
-// the write. It returns the stamped bytes.
+// write sets the next resourceVersion in a copy of an encoded object, passes the copy to put, and
+// makes the write visible to readers. It returns the copy.
 func (s *storage) write(raw []byte, put func(*wire.Meta, []byte) error) ([]byte, error) {
 	var out []byte
 	err := s.clock.advance(func(rv uint64) (err error) {
@@ -72,7 +73,7 @@ func (s *storage) write(raw []byte, put func(*wire.Meta, []byte) error) ([]byte,
 	return out, nil
 }
 
-// stamp returns a copy of raw with resourceVersion rv, and sets s.meta.
+// stamp returns a copy of raw with resourceVersion rv, and sets s.meta to the copy's metadata.
 func (s *storage) stamp(raw []byte, rv uint64) ([]byte, error) {
 	out, err := wire.AppendWithResourceVersion(nil, s.encoding, raw, resourceversion.Format(rv))
 	if err != nil {
@@ -81,8 +82,10 @@ func (s *storage) stamp(raw []byte, rv uint64) ([]byte, error) {
 	return out, wire.ReadMeta(s.encoding, out, &s.meta)
 }
 
-// apply publishes the write at rv. If the store's revision is above before, the write changed the
-// store, and apply adds rv to the history. (The writer's Put itself publishes a large object.)
+// apply makes the write at rv visible to readers. before is the store's revision before the write.
+// If the revision has increased, the write has changed the store, and apply adds rv to the history.
+// The revision may have increased even before Flush, because the writer's Put makes a large object
+// visible immediately.
 func (s *storage) apply(rv, before uint64) {
 	if s.writer.Flush(); s.store.Revision() > before {
 		s.history.Add(rv, s.store.Revision())
@@ -108,7 +111,7 @@ func (s *storage) deleteAll() {
 	for o := range s.store.Snapshot().All() {
 		raw, err := o.AppendRaw(nil)
 		if err != nil {
-			continue // watchers cannot read it either
+			continue // watchers cannot read the object either
 		}
 		_, _ = s.remove(raw)
 	}
@@ -122,16 +125,17 @@ func key(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// revisionClock counts resourceVersions; every write uses the next one. The zero value starts at 0.
-// It is safe for concurrent use.
+// revisionClock is the server's counter of resourceVersions, like the revision of etcd. Every write
+// uses the next resourceVersion. The zero value starts at 0. It is safe for concurrent use.
 type revisionClock struct {
 	mu       sync.RWMutex
 	now      uint64
 	advanced chan struct{} // closed when now increases; nil: no caller waits
 }
 
-// advance calls write with the next resourceVersion. Observe sees the write and the new counter in
-// one step. If write fails, it must have changed nothing, and the counter does not change.
+// advance calls write with the next resourceVersion. A concurrent Observe sees both the write and
+// the new counter, or neither. If write returns an error, it must have changed nothing, and the
+// counter does not change.
 func (c *revisionClock) advance(write func(resourceVersion uint64) error) error {
 	return c.advanceBy(1, write)
 }

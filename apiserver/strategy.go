@@ -7,15 +7,15 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// strategy says how the server writes the objects of a kind, like kube-apiserver's strategy of the
-// kind.
+// strategy contains the rules by which the server writes the objects of a kind, like the kind's
+// strategy in kube-apiserver.
 type strategy struct {
-	// custom is true for resources that a CustomResourceDefinition defines in kube-apiserver.
+	// custom is true for custom resources.
 	custom bool
 	// generation is the generation of new objects. 0: the generation in the request.
 	generation int64
-	// increments is true if a change outside metadata and outside a status subresource increments the
-	// generation.
+	// increments is true if a change increments the generation. Changes of metadata, and of a status
+	// that has a subresource, do not increment it.
 	increments bool
 	// conditional is true if an update must state a resourceVersion.
 	conditional bool
@@ -43,7 +43,7 @@ func generationChanged(o, old object) bool {
 		return true
 	}
 	switch o.(type) {
-	case *appsv1.Deployment: // its annotations are copied to its ReplicaSets
+	case *appsv1.Deployment: // a controller copies its annotations to ReplicaSets
 		return !maps.Equal(o.GetAnnotations(), old.GetAnnotations())
 	case *discoveryv1.EndpointSlice:
 		return !maps.Equal(o.GetLabels(), old.GetLabels())

@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// subresource is a subresource with a separate kind, such as scale.
+// subresource is a subresource whose objects have another kind than the resource's, such as scale.
 type subresource struct {
 	bodyReader
 	name  string
@@ -67,8 +67,8 @@ func (r *Resource) find(name string) *subresource {
 	return nil
 }
 
-// post decodes the body of a POST to a subresource of an object. If the body states a name, it must
-// be the object's.
+// post decodes the body of a POST to a subresource of an object. It returns an error if the body
+// states another name than the path.
 func (sub *subresource) post(w http.ResponseWriter, r *http.Request, q request.Path) (object, error) {
 	if r.Method != http.MethodPost {
 		return nil, errMethod()
@@ -104,7 +104,8 @@ func (s *Server) evict(w http.ResponseWriter, r *http.Request, res *servedResour
 // defaultTokenLife is the lifetime of a token whose request states none.
 const defaultTokenLife = time.Hour
 
-// issueToken answers a TokenRequest with an unsigned JWT, which protects nothing.
+// issueToken answers a TokenRequest for a service account with an unsigned JWT. Anyone can forge
+// such a token, so it protects nothing.
 func (s *Server) issueToken(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	o, err := tokenSubresource.post(w, r, q)
 	if err != nil {

@@ -81,8 +81,8 @@ func (ts *testServer) close() {
 	}
 	_ = ts.listener.Close()
 	ts.transport.CloseIdleConnections()
-	// Wait a second in the bubble's time: net/http keeps a connection for that time if it has not read
-	// the whole request body.
+	// Wait a second in the bubble's time, because net/http keeps a connection for up to a second if it
+	// has not read the whole request body.
 	time.Sleep(time.Second)
 }
 

@@ -59,7 +59,7 @@ func (s *Server) replaceOrCreate(res *servedResource, q request.Path, dry bool, 
 		created := copyOf(o)
 		created.SetResourceVersion("") // a PUT ignores the version of a missing object
 		raw, err = s.insert(res, created, q.Namespace, dry, rand.Reader)
-		if !apierrors.IsAlreadyExists(err) { // otherwise another client created it first: try again
+		if !apierrors.IsAlreadyExists(err) { // otherwise another client has created it: update it
 			return http.StatusCreated, raw, err
 		}
 	}
@@ -67,9 +67,11 @@ func (s *Server) replaceOrCreate(res *servedResource, q request.Path, dry bool, 
 
 const modifiedMessage = "the object has been modified; please apply your changes to the latest version and try again"
 
-// update replaces an object by the result of change, and returns its new bytes. change receives a
-// copy of the object. If the result states a resourceVersion, it must be the current one. Without a
-// resourceVersion, the update is unconditional; some kinds do not permit that.
+// update replaces an object by the result of change, and returns the encoded new version. change
+// receives a copy of the object. If the result of change has a resourceVersion, it must be the
+// current resourceVersion. If the result has none, the update is unconditional, which some kinds do
+// not permit. If the object is being deleted and the result has no finalizers, update deletes the
+// object.
 func (s *Server) update(res *servedResource, q request.Path, dry bool, change func(object) (object, error)) ([]byte, error) {
 	st := res.storage
 	st.mu.Lock()
@@ -93,7 +95,7 @@ func (s *Server) update(res *servedResource, q request.Path, dry bool, change fu
 	switch {
 	case err != nil:
 		return nil, apierrors.NewInternalError(err)
-	case bytes.Equal(raw, oldRaw): // nothing changed: no event
+	case bytes.Equal(raw, oldRaw): // nothing has changed, so watchers receive no event
 		return oldRaw, nil
 	case dry:
 		return raw, nil
@@ -130,8 +132,8 @@ func finalized(o object) bool {
 	return o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0
 }
 
-// prepareUpdate checks an update and returns the object to store: o with the immutable metadata of
-// old, or, for the status subresource, old with the status of o.
+// prepareUpdate checks an update and returns the object to store. That is o with the immutable
+// metadata of old. For the status subresource, it is old with the status of o.
 func (s *Server) prepareUpdate(res *servedResource, q request.Path, o, old object) (object, error) {
 	if o.GetName() != old.GetName() || o.GetNamespace() != old.GetNamespace() {
 		return nil, apierrors.NewBadRequest("the name and the namespace of an object cannot change")

@@ -17,7 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// These kinds have other strategies in kubernetes v1.37 than most kinds.
+// conditional lists the kinds that require a resourceVersion for an update, and madeByPut lists the
+// kinds that a PUT creates, as in kubernetes v1.37.
 var (
 	conditional = strings.Fields(`ClusterTrustBundle CSIDriver CSINode CSIStorageCapacity CustomResourceDefinition DeviceTaintRule
 		Lease MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration PodCertificateRequest
@@ -26,8 +27,8 @@ var (
 	madeByPut = strings.Fields(`ClusterRole ClusterRoleBinding Endpoints Event Lease LimitRange Role RoleBinding RuntimeClass Service`)
 )
 
-// TestUnconditionalUpdates puts an object of each kind without a resourceVersion, before and after
-// the object exists.
+// TestUnconditionalUpdates checks the response to a PUT without a resourceVersion for each kind,
+// before and after the object exists.
 func TestUnconditionalUpdates(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		defineWidgets(t, ts)
@@ -58,7 +59,7 @@ func TestUnconditionalUpdates(t *testing.T) {
 					t.Errorf("PUT of a %s with resourceVersion %q: %d, want %d: %s", k.Kind, version, a.code, want, a.body)
 				}
 			}
-			if k.Kind == "Widget" { // its other version has the same objects
+			if k.Kind == "Widget" { // its other version serves the same object
 				ts.do(http.MethodDelete, k.collection()+"/"+o.GetName(), nil)
 			}
 		}
@@ -115,7 +116,7 @@ func TestConditionalUpdate(t *testing.T) {
 }
 
 // TestUpdateOfNothing checks that an update that changes nothing causes neither a new
-// resourceVersion nor an event, even if it is the first update of an object.
+// resourceVersion nor an event, even if it is the object's first update.
 func TestUpdateOfNothing(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		defineWidgets(t, ts)

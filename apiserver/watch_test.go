@@ -22,8 +22,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestWatchSemantics has a case for each row of the WATCH table of kube-apiserver. The history is
-// the same as for listSemantics. After the watch has started, d is created, at {d}.
+// TestWatchSemantics has a case for each row of the WATCH table in Kubernetes' documentation of
+// resourceVersions. The objects are those of listSemantics. After the watch has started, the test
+// creates d, at resourceVersion {d}.
 func TestWatchSemantics(t *testing.T) {
 	const initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&"
 	for _, tt := range []struct {
@@ -88,8 +89,8 @@ func TestWatchSemantics(t *testing.T) {
 	}
 }
 
-// TestWatchTransitions checks the events when objects start and stop matching a selector, in both
-// encodings and as metadata.
+// TestWatchTransitions checks the events of objects that start or stop matching a selector, as
+// whole objects and as metadata, in JSON and protobuf.
 func TestWatchTransitions(t *testing.T) {
 	for _, accept := range []string{
 		"application/json",
@@ -127,8 +128,8 @@ func TestWatchBookmarks(t *testing.T) {
 		from := ts.configMap("a", nil)
 		w := ts.watch(configMaps + "?watch=1&allowWatchBookmarks=true&timeoutSeconds=150&resourceVersion=" + from)
 		defer w.close()
-		// A write of another resource increases the counter of resourceVersions. A bookmark reports that
-		// here.
+		// A write of another resource increases the server's resourceVersion. A bookmark of the watch of
+		// ConfigMaps must report it.
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "another"}}
 		ns, err := ts.typed.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{})
 		check.NoError(t, err)
@@ -162,8 +163,8 @@ func TestWatchWithoutTimeoutEnds(t *testing.T) {
 	})
 }
 
-// TestWatchCompression checks that only a client that requests initial events and bookmarks
-// receives gzip, with one member per flush.
+// TestWatchCompression checks that the server compresses a watch only if the client requests
+// initial events and bookmarks, and that it ends a gzip member at each flush.
 func TestWatchCompression(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 300}, func(t *testing.T, ts *testServer) {
 		w := ts.watch("/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
@@ -176,7 +177,8 @@ func TestWatchCompression(t *testing.T) {
 		if len(events) != 301 {
 			t.Fatalf("%d events", len(events))
 		}
-		// The standard library's reader returns all events when no more follow.
+		// The standard library's gzip reader also returns all events, as soon as the server has sent
+		// them.
 		began := time.Now()
 		std := ts.watch("/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "Accept-Encoding", "gzip")
 		defer std.close()
@@ -238,8 +240,8 @@ func TestWatchClients(t *testing.T) {
 	})
 }
 
-// TestWatchHeadersComeAtOnce checks that the headers arrive immediately, even without any event to
-// send.
+// TestWatchHeadersComeAtOnce checks that the headers of a WATCH arrive immediately, even if there
+// is no event to send.
 func TestWatchHeadersComeAtOnce(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		began := time.Now()
@@ -294,7 +296,7 @@ func TestOldWatchPaths(t *testing.T) {
 	})
 }
 
-// TestWatchIsNDJSON checks that each line is one event.
+// TestWatchIsNDJSON checks that each line of a WATCH in JSON is one event.
 func TestWatchIsNDJSON(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		ts.configMap("a", nil)

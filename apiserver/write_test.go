@@ -22,8 +22,8 @@ import (
 
 var ctx = context.Background()
 
-// TestObjectLife checks how the server changes an object's metadata, with a JSON and a protobuf
-// client.
+// TestObjectLife checks the metadata that the server sets when an object is created, updated and
+// deleted, with a JSON and a protobuf client.
 func TestObjectLife(t *testing.T) {
 	for _, encoding := range []string{"json", "protobuf"} {
 		t.Run(encoding, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestFinalizers(t *testing.T) {
 		check.NoError(t, err)
 		w := ts.watch(configMaps + "?watch=1&resourceVersion=" + cm.ResourceVersion)
 		defer w.close()
-		for range 2 { // the second time, the deletion already waits
+		for range 2 { // the second DELETE finds an object that is being deleted
 			check.NoError(t, maps.Delete(ctx, "a", metav1.DeleteOptions{}))
 		}
 		waiting, err := maps.Get(ctx, "a", metav1.GetOptions{})
@@ -143,7 +143,7 @@ func TestFinalizers(t *testing.T) {
 		}
 		check.Equal(t, w.next(), "MODIFIED a@"+waiting.ResourceVersion)
 		released := waiting.DeepCopy()
-		released.Finalizers, released.DeletionTimestamp = nil, nil // a deletion cannot be undone
+		released.Finalizers, released.DeletionTimestamp = nil, nil // must not undo the deletion
 		if _, err := maps.Update(ctx, released, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,8 @@ func TestWritesAcrossNamespaces(t *testing.T) {
 	})
 }
 
-// badWrites are requests and the code of each response. Most of the requests are refused.
+// badWrites are unusual requests, and the status code of each response. The server refuses most of
+// them.
 var badWrites = []struct {
 	name, method, path, body string
 	code                     int

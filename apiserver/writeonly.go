@@ -9,8 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// applyWriteOnly applies the fields of an object that clients can write and not read, and makes
-// duplicate fields equal, as kube-apiserver does when it converts the built-in kinds.
+// applyWriteOnly applies and clears the fields of an object that clients can write but not read,
+// such as a Secret's stringData. It also sets fields that duplicate each other to the same value.
+// kube-apiserver does both when it converts the built-in kinds.
 func applyWriteOnly(o object) {
 	if secret, ok := o.(*corev1.Secret); ok && len(secret.StringData) > 0 {
 		if secret.Data == nil {
@@ -33,8 +34,8 @@ func applyWriteOnly(o object) {
 	maps.DeleteFunc(annotations, func(name, _ string) bool { return slices.Contains(initContainerAnnotations, name) })
 }
 
-// initContainerAnnotations contained the init containers of pods before Kubernetes 1.8.
-// kube-apiserver removes them.
+// initContainerAnnotations are annotations that contained the init containers of pods before
+// Kubernetes 1.8. kube-apiserver removes these annotations.
 var initContainerAnnotations = []string{
 	"pod.beta.kubernetes.io/init-containers", "pod.alpha.kubernetes.io/init-containers",
 	"pod.beta.kubernetes.io/init-container-statuses", "pod.alpha.kubernetes.io/init-container-statuses",
