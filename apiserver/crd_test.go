@@ -333,7 +333,7 @@ func TestDefinedAndUndefinedAtOnce(t *testing.T) {
 		return w.Code
 	}
 	crd := widgetDefinition()
-	var all []any // so many versions that the creation is slow
+	var all []any // enough versions to make the creation slow
 	for i := range versions {
 		all = append(all, map[string]any{"name": fmt.Sprintf("v%d", i+1), "served": true, "storage": i == 0})
 	}

@@ -56,7 +56,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return follow(ctx, *path, *kubeconfig, flags.Arg(0), stderr)
 }
 
-// follow keeps a database current until ctx ends, and prints each change of the mirror's state.
+// follow mirrors a resource to a database until ctx ends, and prints each weir.Status of the
+// mirror.
 func follow(ctx context.Context, path, kubeconfig, resource string, stderr io.Writer) (err error) {
 	gvr, gr := schema.ParseResourceArg(resource)
 	if gvr == nil {

@@ -22,8 +22,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestBoltSink checks that a sink follows a server through changes, restarts, a restart during a
-// replace, and a resourceVersion that the server has compacted.
+// TestBoltSink checks that the database equals the server's state after changes, after restarts,
+// after a process that ended during a replace, and after the server has compacted the stored
+// resourceVersion.
 func TestBoltSink(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{Pods: 1200})
 	if err == nil {
@@ -57,7 +58,8 @@ func TestBoltSink(t *testing.T) {
 	check.NoError(t, sink.Close())
 	catchUp(t, ctx, server.Config(), path, client)
 
-	// AbortReplace also works after an EndReplace that took effect but returned an error.
+	// AbortReplace must not drop the new state if it follows an EndReplace that took effect. Mirror
+	// calls it in this order if EndReplace took effect but returned an error.
 	sink = open(t, path)
 	rv, err := sink.ResourceVersion()
 	check.NoError(t, errors.Join(err, sink.BeginReplace(), sink.EndReplace("5"), sink.AbortReplace(), sink.BeginReplace(), sink.AbortReplace()))
@@ -77,7 +79,7 @@ func TestBoltSink(t *testing.T) {
 	}
 }
 
-// touch changes pods, and deletes the first of them.
+// touch changes the labels of a pod. If n is 0, it also deletes another pod.
 func touch(t *testing.T, ctx context.Context, client kubernetes.Interface, n int) {
 	t.Helper()
 	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 10})
@@ -157,7 +159,7 @@ func TestRunRefuses(t *testing.T) {
 		"no such file":                  {"--db", missing},
 		errNotOurs.Error():              {"--db", other},
 	} {
-		var out bytes.Buffer // for the help of the flags
+		var out bytes.Buffer // receives the usage text
 		if err := run(t.Context(), args, &out, &out); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", args, err, want)
 		}

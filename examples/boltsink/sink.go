@@ -14,16 +14,16 @@ import (
 )
 
 // boltSink is a weir.Sink that stores objects in a bbolt database, by "namespace/name". The
-// database also contains the resourceVersion up to which it is current, so the sink can continue
-// after a restart. Readers always see one consistent state.
+// database also contains the resourceVersion up to which it has all changes, so that Mirror can
+// resume after a restart. Readers always see one consistent state.
 //
-// A replace fills a new bucket, in transactions of up to batchRecords changes. When it ends, that
-// bucket becomes valid instead of the old one. So memory never contains the whole list or all its
-// changes. Other changes are collected, and each Commit writes them together with the
-// resourceVersion.
+// A replace fills a new bucket (a generation), in transactions of up to batchRecords changes. When
+// the replace ends, the new bucket becomes valid instead of the old bucket. So memory never
+// contains the whole list. The sink collects the changes outside of a replace, and Commit writes
+// them together with the resourceVersion.
 type boltSink struct {
 	db      *bbolt.DB
-	to      uint64   // the generation that Put and Delete write to
+	to      uint64   // the number of the bucket that Put and Delete write to
 	batch   []change // changes that are not written yet; see batchRecords
 	bytes   int      // of the objects in batch
 	replace bool
@@ -35,15 +35,16 @@ type change struct {
 	deleted     bool
 }
 
-// The sink writes the collected records of a replace when they reach this number or size. Other
-// changes need no limit, because Commit writes them.
+// During a replace, the sink writes the collected changes when they reach this number or this size
+// in bytes. Outside of a replace they need no limit, because Mirror calls Commit after at most 128
+// changes.
 const (
 	batchRecords = 1000
 	batchBytes   = 8 << 20
 )
 
 var (
-	meta            = []byte("meta") // a bucket with:
+	meta            = []byte("meta") // the bucket of the following keys
 	generation      = []byte("generation")
 	resourceVersion = []byte("resourceVersion")
 	holds           = []byte("holds") // describes the contents, such as "pods of https://server"
@@ -59,11 +60,11 @@ func bucketOf(generation uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte("objects"), generation)
 }
 
-// openBoltSink opens or creates a database. what describes its contents. It returns errOther if the
-// database has other contents, for which the stored resourceVersion would be invalid. The caller
-// calls Close.
+// openBoltSink opens or creates a database. what describes the contents, such as "pods of
+// https://server". openBoltSink returns errOther if the database has another description, because
+// the stored resourceVersion is then invalid. The caller must call Close.
 func openBoltSink(path, what string) (*boltSink, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 1}) // fails if it is open elsewhere
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 1}) // fails if another process has it open
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("open %s: another process has it open", path)
 	}
@@ -83,7 +84,7 @@ func openBoltSink(path, what string) (*boltSink, error) {
 			return err
 		}
 		s.to = currentGeneration(m)
-		// A process that ended during a replace has left that replace's bucket.
+		// Drop the bucket of a replace that a process has not finished.
 		if err := dropBucket(tx, s.to+1); err != nil {
 			return err
 		}
@@ -91,7 +92,7 @@ func openBoltSink(path, what string) (*boltSink, error) {
 			return nil
 		}
 		_, err = tx.CreateBucket(bucketOf(s.to))
-		return errors.Join(err, m.Delete(resourceVersion)) // a new bucket has no objects
+		return errors.Join(err, m.Delete(resourceVersion)) // the version of an empty bucket is unknown
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
@@ -211,8 +212,8 @@ func (s *boltSink) EndReplace(rv string) error {
 	return err
 }
 
-// each calls f with each object of a database, in key order. It fails if a process has the database
-// open. The bytes are valid only during the call.
+// each calls f with each object of a database, in key order. It returns an error if another process
+// has the database open. The bytes are valid only during the call of f.
 func each(path string, f func(key string, object []byte) error) error {
 	if _, err := os.Stat(path); err != nil {
 		return err // bbolt.Open would create the file
