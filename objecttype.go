@@ -65,7 +65,7 @@ func objectTypeOf[T Object](opts Options) (*objectType, error) {
 
 // decoder returns the function that decodes shared objects. If ShareDecoded is set, and neither
 // PrivateCopies nor DetectMutation is, the decoded objects share equal parts.
-func (t *objectType) decoder(opts Options) func(raw []byte) (any, error) {
+func (t *objectType) decoder(opts Options) func(raw []byte, earlier *codec.Version) (any, error) {
 	if opts.ShareDecoded && !opts.PrivateCopies && !opts.DetectMutation && !checks.DetectMutations() {
 		return t.codec.DecodeShared
 	}
@@ -79,7 +79,7 @@ func (t *objectType) transcode() func(dst, object []byte) ([]byte, error) {
 		return nil
 	}
 	return func(dst, object []byte) ([]byte, error) {
-		value, err := t.codec.Decode(object)
+		value, err := t.codec.Decode(object, nil)
 		if err != nil {
 			return nil, err
 		}

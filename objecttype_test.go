@@ -124,7 +124,7 @@ func TestDecodeUnstructuredLearnsItsKind(t *testing.T) {
 	c := codec.New(reflect.TypeFor[*unstructured.Unstructured]())
 	raw := []byte(`{"metadata":{"name":"a"},"n":9007199254740993}`)
 	c.SetItemType(wire.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"})
-	v, err := c.Decode(raw)
+	v, err := c.Decode(raw, nil)
 	check.NoError(t, err)
 	u := v.(*unstructured.Unstructured)
 	if u.GetKind() != "ConfigMap" || u.GetAPIVersion() != "v1" {

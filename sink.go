@@ -110,7 +110,7 @@ func Decode[T Object](raw []byte) (T, error) {
 	if len(raw) == 0 {
 		return zero, ErrNotFound
 	}
-	value, err := c.Decode(raw)
+	value, err := c.Decode(raw, nil)
 	if err != nil {
 		return zero, err
 	}

@@ -100,7 +100,7 @@ func (b *bodyReader) fromProtobuf(body []byte) (object, error) {
 	if bytes.HasPrefix(raw, []byte("{")) { // Decode would parse it as JSON
 		return nil, apierrors.NewBadRequest("reading the body: JSON instead of protobuf")
 	}
-	o, err := b.values.Decode(raw)
+	o, err := b.values.Decode(raw, nil)
 	if err != nil {
 		return nil, apierrors.NewBadRequest("reading the body: " + err.Error())
 	}

@@ -57,7 +57,7 @@ func (res *servedResource) marshal(o object) ([]byte, error) {
 // unmarshal decodes stored bytes. In an unstructured object, it sets the apiVersion of the served
 // version.
 func (res *servedResource) unmarshal(raw []byte) (object, error) {
-	value, err := res.values.Decode(raw)
+	value, err := res.values.Decode(raw, nil)
 	if err != nil {
 		return nil, err
 	}

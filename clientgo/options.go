@@ -94,9 +94,9 @@ func (o *Options) reflectorConfig() reflector.Config {
 
 // storeConfig returns the configuration of a store. values decodes the objects of the store.
 func (o *Options) storeConfig(values *codec.Codec) store.Config {
-	cfg := store.Config{Decode: values.Decode, DecodeCopy: values.Decode, DecodeUpdate: values.DecodeUpdate, DecodedBudget: o.DecodedBudget, DecodedIdle: o.DecodedIdle, LogBytes: o.LogBytes}
+	cfg := store.Config{Decode: values.Decode, DecodeCopy: values.Decode, DecodedBudget: o.DecodedBudget, DecodedIdle: o.DecodedIdle, LogBytes: o.LogBytes}
 	if o.ShareDecoded {
-		cfg.Decode, cfg.DecodeUpdate = values.DecodeShared, values.DecodeUpdateShared
+		cfg.Decode = values.DecodeShared
 	}
 	if cfg.DecodedIdle == 0 {
 		cfg.DecodedIdle = decodedIdle

@@ -83,7 +83,7 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 			return err // the store already has the transformed version
 		}
 	}
-	value, err := s.codec.Decode(raw)
+	value, err := s.codec.Decode(raw, nil)
 	if err != nil {
 		return fmt.Errorf("decode: %w", err)
 	}
@@ -99,7 +99,7 @@ func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 		}
 		return s.DeleteAs(m, raw, nil)
 	}
-	value, err := s.codec.Decode(raw)
+	value, err := s.codec.Decode(raw, nil)
 	if err == nil {
 		value, err = s.transformed(value)
 	}

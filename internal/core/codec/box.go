@@ -72,31 +72,10 @@ func newBox(f *field) *box {
 		switch {
 		case f.goType == reflect.TypeFor[metav1.Time]():
 			return timeBox
-		case f.goType.Kind() == reflect.Float64:
-			return box64
 		case f.goType == reflect.TypeFor[metav1.FieldsV1]():
 			return nil
 		}
 		return &box{make: func() unsafe.Pointer { return reflect.New(f.goType).UnsafePointer() }}
 	}
 	return nil
-}
-
-// setBox allocates a box, sets its value from the token of an encoded field, and points p to it.
-func (s *scratch) setBox(p unsafe.Pointer, f *field, t *token) bool {
-	target := f.box.make()
-	*(*unsafe.Pointer)(p) = target
-	switch f.of.kind {
-	case text:
-		*(*string)(target) = s.text(s.block(t))
-	case boolean:
-		*(*bool)(target) = t.value != 0
-	case number32:
-		*(*uint32)(target) = uint32(t.value)
-	case number64:
-		*(*uint64)(target) = t.value
-	default:
-		return s.setOther(target, f.of, t)
-	}
-	return true
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"sync"
 	"sync/atomic"
 	"unicode/utf8"
 
@@ -30,8 +29,7 @@ type Codec struct {
 	kind     atomic.Pointer[kind]          // the last kind that was decoded or encoded
 	itemType atomic.Pointer[wire.TypeMeta] // the item type that lists state
 
-	fields       func() fieldTable // of the struct and the structs inside it; nil for a custom type
-	incomparable atomic.Bool       // Equal could not compare a value of this custom type
+	incomparable atomic.Bool // Equal could not compare a value of this custom type
 }
 
 // ErrNotProtobuf is returned for a protobuf object if the type has no protobuf form.
@@ -44,7 +42,6 @@ func New(t reflect.Type) *Codec {
 	if t != nil && t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct {
 		c.goType, c.protobuf = t, decoderFor(t)
 	}
-	c.fields = sync.OnceValue(c.fieldTable)
 	return c
 }
 
@@ -95,37 +92,27 @@ func (c *Codec) ItemType() wire.TypeMeta {
 
 // Decode decodes an object. The caller may change the result. Decode detects the encoding: a brace
 // means JSON, because no object's protobuf message starts with field 15, whose tag would be a
-// brace.
-func (c *Codec) Decode(raw []byte) (any, error) { return c.decode(raw, false) }
+// brace. earlier is an earlier version of the object, or nil. With an unread version, Decode costs
+// less; the two values share nothing mutable.
+func (c *Codec) Decode(raw []byte, earlier *Version) (any, error) {
+	if earlier != nil && earlier.Unread {
+		if value, ok := c.decodeChanged(raw, earlier, false); ok {
+			return value, nil
+		}
+	}
+	return c.decode(raw, false)
+}
 
 // DecodeShared decodes an object for callers that only read it. The result may share memory with
-// other values.
-func (c *Codec) DecodeShared(raw []byte) (any, error) { return c.decode(raw, true) }
-
-// DecodeUpdate decodes two versions of an object. was and is are their bytes. old is the decoded
-// value of was, or nil if DecodeUpdate must decode that too. The results share nothing mutable, and
-// the caller may change them.
-func (c *Codec) DecodeUpdate(old any, was, is []byte) (_, fresh any, err error) {
-	if old == nil && c.protobuf != nil && isProtobuf(was) && isProtobuf(is) {
-		oldKind, oldMessage := c.cutKind(was)
-		kind, message := c.cutKind(is)
-		if old, fresh, ok := c.protobuf.decodeVersionsByTables(oldMessage, message); ok {
-			return c.setKind(old, oldKind), c.setKind(fresh, kind), nil
-		}
-		if old, err = c.Decode(was); err != nil {
-			return nil, nil, err
-		}
-		if fresh, ok := c.decodeCopy(old, oldMessage, message); ok {
-			return old, c.setKind(fresh, kind), nil
+// other values. It shares metadata, spec and status with the earlier version if their protobuf is
+// equal. earlier may be nil.
+func (c *Codec) DecodeShared(raw []byte, earlier *Version) (any, error) {
+	if earlier != nil {
+		if value, ok := c.decodeChanged(raw, earlier, true); ok {
+			return value, nil
 		}
 	}
-	if old == nil {
-		old, err = c.Decode(was)
-	}
-	if err == nil {
-		fresh, err = c.Decode(is)
-	}
-	return old, fresh, err
+	return c.decode(raw, true)
 }
 
 func isProtobuf(raw []byte) bool { return len(raw) == 0 || raw[0] != '{' }
@@ -143,7 +130,7 @@ func (c *Codec) decode(raw []byte, sharing bool) (value any, err error) {
 			return nil, ErrNotProtobuf
 		}
 		kind, message := c.cutKind(raw)
-		object, err := c.protobuf.unmarshal(message, sharing, nil)
+		object, err := c.protobuf.unmarshal(message, sharing)
 		if err != nil {
 			return nil, err
 		}
@@ -278,7 +265,7 @@ func isPlainJSON(value any, depth int) bool {
 
 // decodesTo reports whether Decode of raw returns a value equal to value.
 func (c *Codec) decodesTo(raw []byte, value any) bool {
-	decoded, err := c.Decode(raw)
+	decoded, err := c.decode(raw, false)
 	if err != nil {
 		return false
 	}

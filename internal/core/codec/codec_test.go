@@ -27,7 +27,7 @@ func TestMarshal(t *testing.T) {
 			pod.TypeMeta = metav1.TypeMeta{}
 		}
 		for _, c := range []*Codec{OfStruct(reflect.TypeFor[corev1.Pod]()), Of(pod)} {
-			decoded, err := c.Decode(raw)
+			decoded, err := c.Decode(raw, nil)
 			if err != nil || isProtobuf(raw) != (enc == wire.Protobuf) || !equality.Semantic.DeepEqual(decoded, pod) {
 				t.Errorf("%v: %q is %v, %v", enc, raw, decoded, err)
 			}
@@ -39,7 +39,7 @@ func TestMarshal(t *testing.T) {
 	}
 	raw, err := Marshal(wire.JSON, thing)
 	check.NoError(t, err)
-	if decoded, err := OfStruct(nil).Decode(raw); err != nil || !equality.Semantic.DeepEqual(decoded, thing) {
+	if decoded, err := OfStruct(nil).Decode(raw, nil); err != nil || !equality.Semantic.DeepEqual(decoded, thing) {
 		t.Errorf("%s is %v, %v", raw, decoded, err)
 	}
 }
@@ -109,7 +109,7 @@ func TestMarshalPanics(t *testing.T) {
 	if !ok || isProtobuf(raw) {
 		t.Fatalf("encoded as %q, %v, want JSON", raw, ok)
 	}
-	if decoded, err := c.Decode(raw); err != nil || !equality.Semantic.DeepEqual(decoded, thing) {
+	if decoded, err := c.Decode(raw, nil); err != nil || !equality.Semantic.DeepEqual(decoded, thing) {
 		t.Errorf("%s is %v, %v", raw, decoded, err)
 	}
 	if raw, err := Marshal(wire.Protobuf, thing); err == nil || raw != nil {

@@ -132,7 +132,7 @@ func scalar(f *field, t reflect.Type) bool {
 	case reflect.Int64, reflect.Uint64:
 		f.kind, f.wireType = number64, protowire.VarintType
 	case reflect.Float64:
-		f.wireType = protowire.Fixed64Type
+		f.kind, f.wireType = number64, protowire.Fixed64Type
 	default:
 		return false
 	}
@@ -147,13 +147,13 @@ func (c *compiler) mapping(t reflect.Type) (set func(*scratch, unsafe.Pointer, [
 	case t.Key().Kind() != reflect.String:
 		return nil, false
 	case t.Elem().Kind() == reflect.String:
-		return setTextMap, true
+		return setMapOf[string](setText), true
 	case t.Elem() == reflect.TypeFor[resource.Quantity]():
-		return setQuantityMap, true
+		return setMapOf[resource.Quantity](setQuantity), true
 	case isMessage(t.Elem()):
 		return setMap(t, unmarshalSetter(t.Elem())), true
 	}
-	ok = c.single(elem, t.Elem()) && elem.kind == other && elem.wireType == protowire.BytesType
+	ok = c.single(elem, t.Elem()) && elem.kind == other
 	return setMap(t, elem.set), ok
 }
 

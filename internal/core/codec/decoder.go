@@ -22,6 +22,7 @@ type decoder struct {
 	typeMeta int          // the index of its TypeMeta, or -1
 	tables                // the tables that decode objects; see compile
 
+	members   func() []*member // of the struct
 	lossyOnce sync.Once
 	lossy     lossy // set by the first call of keeps
 }
@@ -37,8 +38,14 @@ func decoderFor(t reflect.Type) *decoder {
 	if d, ok := decoders.Load(t); ok {
 		return d.(*decoder)
 	}
-	d, _ := decoders.LoadOrStore(t, &decoder{goType: t.Elem(), typeMeta: typeMetaIndex(t.Elem())})
+	d, _ := decoders.LoadOrStore(t, newDecoder(t.Elem()))
 	return d.(*decoder)
+}
+
+// newDecoder returns a decoder of the struct type t.
+func newDecoder(t reflect.Type) *decoder {
+	members := sync.OnceValue(func() []*member { return membersOf(t) })
+	return &decoder{goType: t, typeMeta: typeMetaIndex(t), members: members}
 }
 
 // typeMetaIndex returns the index of a struct's TypeMeta field, or -1 if the struct has no such
@@ -67,17 +74,11 @@ func (d *decoder) typeMetaOf(value any) *metav1.TypeMeta {
 // If sharing is false, the caller may modify the value. If sharing is true, callers must only read
 // it: frequent slices, maps and pointers, such as probes, resources and tolerations, are allocated
 // once and shared by all values. Metadata is not shared, except for the bytes of managed fields.
-//
-// If prepare is not nil, it initializes the value. The fields that raw sets must be zero after
-// prepare; otherwise the values of raw are added to them.
-func (d *decoder) unmarshal(raw []byte, sharing bool, prepare func(value any)) (any, error) {
-	if value, ok := d.decodeByTables(raw, sharing, prepare); ok {
+func (d *decoder) unmarshal(raw []byte, sharing bool) (any, error) {
+	if value, ok := d.decodeByTables(raw, sharing); ok {
 		return value, nil
 	}
 	object := reflect.New(d.goType).Interface()
-	if prepare != nil {
-		prepare(object)
-	}
 	if err := object.(protoMessage).Unmarshal(raw); err != nil {
 		return nil, err
 	}

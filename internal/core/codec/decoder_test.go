@@ -3,7 +3,6 @@ package codec
 import (
 	"fmt"
 	"math/rand"
-	randv2 "math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -25,13 +24,21 @@ import (
 )
 
 // private and shared decode as Codec.Decode and Codec.DecodeShared do.
-func (d *decoder) private(raw []byte) (any, error) { return d.unmarshal(raw, false, nil) }
-func (d *decoder) shared(raw []byte) (any, error)  { return d.unmarshal(raw, true, nil) }
+func (d *decoder) private(raw []byte) (any, error) { return d.unmarshal(raw, false) }
+func (d *decoder) shared(raw []byte) (any, error)  { return d.unmarshal(raw, true) }
 
 func (d *decoder) versions(was, is []byte) (old, fresh any, err error) {
 	c := New(reflect.PointerTo(d.goType))
 	c.protobuf = d
-	return c.DecodeUpdate(nil, was, is)
+	return c.versions(was, is)
+}
+
+// versions decodes two versions of an object, as a store does.
+func (c *Codec) versions(was, is []byte) (old, fresh any, err error) {
+	if old, err = c.Decode(was, nil); err == nil {
+		fresh, err = c.Decode(is, &Version{Raw: was, Value: old, Unread: true})
+	}
+	return old, fresh, err
 }
 
 // allTypes returns all types of client-go's scheme that protobuf can encode, in a fixed order.
@@ -50,19 +57,25 @@ func allTypes() []reflect.Type {
 	return out
 }
 
-// TestEveryType compares decoded random values of every built-in type with the results of the
-// type's Unmarshal.
-func TestEveryType(t *testing.T) {
+// eachRandom calls f with n random values of each built-in type, and their bytes.
+func eachRandom(t *testing.T, n int, f func(typ reflect.Type, object protoMessage, raw []byte)) {
+	t.Helper()
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	for _, typ := range allTypes() {
-		for range 3 {
+		for range n {
 			object := reflect.New(typ.Elem()).Interface().(protoMessage)
 			fill.Fill(object)
 			raw, err := object.Marshal()
 			check.NoError(t, err)
-			same(t, typ, raw)
+			f(typ, object, raw)
 		}
 	}
+}
+
+// TestEveryType compares decoded random values of every built-in type with the results of the
+// type's Unmarshal.
+func TestEveryType(t *testing.T) {
+	eachRandom(t, 3, func(typ reflect.Type, _ protoMessage, raw []byte) { same(t, decoderFor(typ), raw) })
 }
 
 // unusual contains bytes that a Go encoder does not write, and malformed bytes.
@@ -114,27 +127,26 @@ func pod(pods ...corev1.Pod) (raw []byte) {
 // same checks that private and shared return the same values and errors as Unmarshal. It decodes
 // raw several times, because sharing and shapes start at the second occurrence, and plans at the
 // third.
-func same(t *testing.T, typ reflect.Type, raw []byte) {
+func same(t *testing.T, d *decoder, raw []byte) {
 	t.Helper()
-	want := reflect.New(typ.Elem()).Interface().(protoMessage)
+	want := reflect.New(d.goType).Interface().(protoMessage)
 	wantErr := want.Unmarshal(raw)
-	d := decoderFor(typ)
 	for i, decode := range []func([]byte) (any, error){
 		d.private, d.private, d.private, d.private, d.shared, d.shared, d.shared,
 	} {
 		got, err := decode(raw)
 		switch {
 		case fmt.Sprint(err) != fmt.Sprint(wantErr):
-			t.Errorf("%d: %s of %x: error %v, want %v", i, typ, raw, err, wantErr)
+			t.Errorf("%d: %s of %x: error %v, want %v", i, d.goType, raw, err, wantErr)
 		case err == nil && !reflect.DeepEqual(got, want):
-			t.Errorf("%d: %s of %x: got\n%+v\nwant\n%+v", i, typ, raw, got, want)
+			t.Errorf("%d: %s of %x: got\n%+v\nwant\n%+v", i, d.goType, raw, got, want)
 		}
 	}
 }
 
 func TestOddBytes(t *testing.T) {
 	for name, raw := range unusual {
-		t.Run(name, func(t *testing.T) { same(t, reflect.TypeFor[*corev1.Pod](), raw) })
+		t.Run(name, func(t *testing.T) { same(t, decoderFor(reflect.TypeFor[*corev1.Pod]()), raw) })
 	}
 }
 
@@ -148,7 +160,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(of(reflect.TypeFor[*corev1.Pod]()), pod(*pods.Pod(0)))
 	f.Add(of(reflect.TypeFor[*metav1.APIResourceList]()), message1(2, message1(4, message1(1, []byte("get")))))
 	f.Fuzz(func(t *testing.T, i uint16, raw []byte) {
-		same(t, all[int(i)%len(all)], raw)
+		same(t, decoderFor(all[int(i)%len(all)]), raw)
 	})
 }
 
@@ -172,14 +184,7 @@ func TestForeignTypes(t *testing.T) {
 // TestNothingIsShared checks that changing a private value, of any type, changes neither another
 // value nor cached data.
 func TestNothingIsShared(t *testing.T) {
-	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
-	for _, typ := range allTypes() {
-		object := reflect.New(typ.Elem()).Interface().(protoMessage)
-		fill.Fill(object)
-		raw, err := object.Marshal()
-		check.NoError(t, err)
-		nothingIsShared(t, typ, raw)
-	}
+	eachRandom(t, 1, func(typ reflect.Type, _ protoMessage, raw []byte) { nothingIsShared(t, typ, raw) })
 	nothingIsShared(t, reflect.TypeFor[*corev1.Pod](), pod(*podsim.New(1, 1).Pod(0)))
 }
 
@@ -223,44 +228,4 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-func BenchmarkDecode(b *testing.B) {
-	sim := podsim.New(100, 1)
-	raws := make([][]byte, sim.Len())
-	for i := range raws {
-		raws[i] = pod(*sim.Pod(i))
-	}
-	c := New(reflect.TypeFor[*corev1.Pod]())
-	for name, decode := range map[string]func([]byte) (any, error){"weir": c.Decode, "weir, shared": c.DecodeShared} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if _, err := decode(raws[i%len(raws)]); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-	b.Run("versions", func(b *testing.B) {
-		later := make([][]byte, len(raws))
-		for i := range later {
-			p := sim.Pod(i)
-			podsim.Touch(p, randv2.New(randv2.NewPCG(1, 2)))
-			p.ResourceVersion += "1"
-			later[i] = pod(*p)
-		}
-		b.ReportAllocs()
-		for i := 0; b.Loop(); i++ {
-			if _, _, err := c.DecodeUpdate(nil, raws[i%len(raws)], later[i%len(raws)]); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("generated", func(b *testing.B) {
-		b.ReportAllocs()
-		for i := 0; b.Loop(); i++ {
-			check.NoError(b, new(corev1.Pod).Unmarshal(raws[i%len(raws)]))
-		}
-	})
 }

@@ -8,25 +8,24 @@
 // It splits an object into tokens, so that it allocates slices and maps at their final size.
 // docs/ablation.md has the measured gain of each of these mechanisms:
 //
-//   - Shapes: if the codec has seen an object's sequence of slices and pointers before, it
-//     allocates all of them at once. Without shapes, the first LIST of similar pods costs 27 % more
-//     CPU.
+//   - Plans and templates: when a second object has the same sequence of fields, the codec makes a
+//     plan, which allocates the slices and pointers of further objects all at once, and a template.
+//     If an object has the same fields as a recent one, the codec copies the template and sets the
+//     values whose bytes differ. Without both, an event of a similar pod costs two thirds more CPU.
 //   - Boxes: the targets of pointers to numbers, texts and times are allocated separately. Without
 //     boxes, a program that keeps a pod's start time keeps the whole pod. If it does so for all
 //     pods, it uses 2.4 times client-go's memory.
 //   - Frequent texts, such as label keys, images and phases, are cached, and usually allocated
 //     once. Without the cache, an event of a similar pod costs a quarter more CPU.
-//   - Plans and templates: if an object has the same fields as a recent one, the codec copies a
-//     private template and sets the values whose bytes differ. Without templates, an event of a
-//     similar pod costs two thirds more CPU.
-//   - Versions: the codec copies the later of two versions from the earlier one in the same way.
-//     Without that, an event of a similar pod costs 7 % more CPU.
+//   - Earlier versions: the codec decodes only those fields that differ from the earlier version of
+//     an object, and copies or shares the others. Without that, two versions of a dissimilar pod
+//     cost a quarter more CPU.
 //   - Shared places: the values of [Codec.DecodeShared] are read-only, and share slices, maps and
 //     pointers with equal bytes, such as the probes and resources of a workload's pods. Of the
 //     metadata they share only the bytes of managed fields. Similar pods need a third of the
 //     memory.
 //
-// The values of Decode and DecodeUpdate share only strings. The generated Unmarshal decodes unusual
+// The values of Decode share only strings. The generated Unmarshal decodes unusual
 // types and bytes: fields out of the order of their numbers, packed numbers, deep nesting, and
 // malformed bytes. All errors are therefore those of Unmarshal.
 //

@@ -2,17 +2,13 @@ package codec
 
 import (
 	"fmt"
-	"math/rand"
 	"reflect"
 	"runtime"
 	"testing"
 	"weak"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
-	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
@@ -22,18 +18,9 @@ import (
 // references, and numbers and times of its structs, with or without a pointer. Handlers keep such
 // parts of each object while the object exists.
 func TestWhatIsKeptKeepsNothingElse(t *testing.T) {
-	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	var kept keptParts
 	var gone []func() error
-	for _, typ := range allTypes() {
-		object := reflect.New(typ.Elem()).Interface().(protoMessage)
-		fill.Fill(object)
-		raw, err := object.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		gone = append(gone, kept.of(t, typ, raw)...)
-	}
+	eachRandom(t, 1, func(typ reflect.Type, _ protoMessage, raw []byte) { gone = append(gone, kept.of(t, typ, raw)...) })
 	gone = append(gone, kept.of(t, reflect.TypeFor[*corev1.Pod](), pod(*podsim.New(1, 1).Pod(0)))...)
 	if len(kept.pointers) < 1_000 || len(kept.texts) < 10_000 {
 		t.Fatalf("only %d pointers and %d texts were kept", len(kept.pointers), len(kept.texts))

@@ -1,51 +1,30 @@
 package codec
 
 import (
-	"math/rand"
 	"reflect"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/weirproject/weir/internal/core/views"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
-
-// eachMessage calls check with the codec of each built-in type that has a protobuf form, and with
-// random values in the form in which a server sends them.
-func eachMessage(t *testing.T, check func(t *testing.T, c *Codec, value any)) {
-	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
-	for _, of := range allTypes() {
-		c := New(of)
-		for range 3 {
-			random := c.New().(protoMessage)
-			fill.Fill(random)
-			raw, err := random.Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
-			value, err := c.Decode(raw)
-			if err != nil {
-				t.Fatal(err)
-			}
-			check(t, c, value)
-		}
-	}
-}
 
 // TestKindOfEveryType checks, for each built-in type, that a value that states its kind is encoded
 // as protobuf and decoded unchanged, and that other protobuf readers can read the bytes.
 func TestKindOfEveryType(t *testing.T) {
 	stated := metav1.TypeMeta{APIVersion: "some/v1", Kind: "Thing"}
-	eachMessage(t, func(t *testing.T, c *Codec, value any) {
+	eachRandom(t, 3, func(typ reflect.Type, _ protoMessage, raw []byte) {
+		c := New(typ)
+		value, err := c.Decode(raw, nil) // as a server sends it
+		check.NoError(t, err)
 		bare, err := value.(protoMessage).Marshal()
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +41,7 @@ func TestKindOfEveryType(t *testing.T) {
 		if !ok || !isProtobuf(raw) {
 			t.Fatalf("%T with a kind is encoded as %.40q, %t", value, raw, ok)
 		}
-		if decoded, err := c.Decode(raw); err != nil || !equality.Semantic.DeepEqual(decoded, value) {
+		if decoded, err := c.Decode(raw, nil); err != nil || !equality.Semantic.DeepEqual(decoded, value) {
 			t.Errorf("%T: decoded %v, %v, want %v", value, decoded, err, value)
 		}
 		unmarshaled := c.New().(protoMessage)
@@ -134,6 +113,7 @@ func TestStatedKinds(t *testing.T) {
 			value := c.New()
 			*c.protobuf.typeMetaOf(value) = statedKinds[name]
 			value.(metav1.Object).SetName("a")
+			value.(metav1.Object).SetLabels(map[string]string{"a": "b"})
 			raw, ok := c.Encode(value)
 			if !ok || !isProtobuf(raw) {
 				t.Fatalf("%s: %s is encoded as %.40q, %t", codecName, name, raw, ok)
@@ -148,13 +128,19 @@ func TestStatedKinds(t *testing.T) {
 		for before := range statedKinds {
 			for name := range statedKinds {
 				was, is := encoded(before), encoded(name)
-				value, err := c.Decode(is)
+				value, err := c.Decode(is, nil)
 				check(name, "decoded", value, err)
-				value, err = c.DecodeShared(is)
+				value, err = c.DecodeShared(is, nil)
 				check(name, "decoded to share", value, err)
-				old, fresh, err := c.DecodeUpdate(nil, was, is)
+				old, fresh, err := c.versions(was, is)
 				check(before, "decoded as the old one", old, err)
 				check(name, "decoded as the new one", fresh, err)
+				fresh, err = c.DecodeShared(is, &Version{Raw: was, Value: old})
+				check(name, "decoded to share with the old one", fresh, err)
+				check(before, "changed by the new one", old, nil)
+				if !sharesMemory(reflect.ValueOf(old).Elem().FieldByName("ObjectMeta"), reflect.ValueOf(fresh).Elem().FieldByName("ObjectMeta")) {
+					t.Errorf("%s: %s after %s shares nothing", codecName, name, before)
+				}
 			}
 		}
 	}
@@ -192,12 +178,12 @@ func TestForeignKindField(t *testing.T) {
 		raw := append(front, message...)
 		want := &corev1.Pod{}
 		wantErr := want.Unmarshal(raw)
-		got, err := c.Decode(raw)
+		got, err := c.Decode(raw, nil)
 		if (err == nil) != (wantErr == nil) || err == nil && !equality.Semantic.DeepEqual(got, want) {
 			t.Errorf("%s: decoded %v, %v, want %v, %v", name, got, err, want, wantErr)
 		}
 	}
-	if value, err := c.Decode([]byte(kindTag)); err == nil {
+	if value, err := c.Decode([]byte(kindTag), nil); err == nil {
 		t.Errorf("a tag alone is %v", value)
 	}
 }
@@ -214,7 +200,7 @@ func TestKindsAreShared(t *testing.T) {
 	}
 	reader := Of(&corev1.Pod{}) // has encoded nothing
 	decoded := func() *corev1.Pod {
-		value, err := reader.Decode(raw)
+		value, err := reader.Decode(raw, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +242,7 @@ func FuzzKind(f *testing.F) {
 		}
 		want := &corev1.ConfigMap{}
 		wantErr := want.Unmarshal(raw)
-		got, err := c.Decode(raw)
+		got, err := c.Decode(raw, nil)
 		if (err == nil) != (wantErr == nil) {
 			t.Fatalf("error %v, want %v", err, wantErr)
 		}
@@ -271,7 +257,7 @@ func FuzzKind(f *testing.F) {
 		if !ok || !isProtobuf(again) {
 			t.Fatalf("%v is encoded as %q, %t", got, again, ok)
 		}
-		if once, err := c.Decode(again); err != nil || !equality.Semantic.DeepEqual(once, got) {
+		if once, err := c.Decode(again, nil); err != nil || !equality.Semantic.DeepEqual(once, got) {
 			t.Fatalf("%v came back as %v, %v", got, once, err)
 		}
 	})

@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // setMap returns a function that sets a map of type t with string keys. set decodes one value.
@@ -27,33 +26,22 @@ func setMap(t reflect.Type, set setter) func(*scratch, unsafe.Pointer, []token) 
 	}
 }
 
-// setTextMap sets a map from strings to strings. The map's key and value may have named string
-// types, because their layout is the same.
-func setTextMap(s *scratch, p unsafe.Pointer, entries []token) bool {
-	out := make(map[string]string, len(entries))
-	for i := range entries {
-		key, val, ok := pair(s.block(&entries[i]))
-		if !ok {
-			return false
+// setMapOf is a faster setMap for maps to V. Key and value may have named types, because their
+// layout is the same.
+func setMapOf[V any](set setter) func(*scratch, unsafe.Pointer, []token) bool {
+	return func(s *scratch, p unsafe.Pointer, entries []token) bool {
+		out := make(map[string]V, len(entries))
+		var value V
+		for i := range entries {
+			key, val, ok := pair(s.block(&entries[i]))
+			if !ok || !set(s, unsafe.Pointer(&value), val) {
+				return false
+			}
+			out[s.text(key)] = value
 		}
-		out[s.text(key)] = s.text(val)
+		*(*map[string]V)(p) = out
+		return true
 	}
-	*(*map[string]string)(p) = out
-	return true
-}
-
-func setQuantityMap(s *scratch, p unsafe.Pointer, entries []token) bool {
-	out := make(map[string]resource.Quantity, len(entries))
-	for i := range entries {
-		key, val, ok := pair(s.block(&entries[i]))
-		var q resource.Quantity
-		if !ok || !setQuantity(s, unsafe.Pointer(&q), val) {
-			return false
-		}
-		out[s.text(key)] = q
-	}
-	*(*map[string]resource.Quantity)(p) = out
-	return true
 }
 
 // pair returns the key and the value of a map entry. A missing key or value is empty. ok is false

@@ -51,8 +51,8 @@ const (
 	text                     // a string
 	boolean                  // any number except 0 is true
 	number32
-	number64
-	inside // a struct
+	number64 // also a float64, by its bits
+	inside   // a struct
 	pointer
 	boxed   // a pointer to a value that is allocated separately; see box
 	slice   // a slice; the field occurs once per element
@@ -79,28 +79,23 @@ func (s *scratch) decode(p unsafe.Pointer, tokens []token) bool {
 
 // decodeField sets the field at p. It returns the number of tokens that it used, or 0 for an error.
 func (s *scratch) decodeField(p unsafe.Pointer, f *field, tokens []token) (n int) {
-	t := &tokens[0]
-	if t.count == found {
+	t, ok := &tokens[0], true
+	switch {
+	case t.count == found:
 		s.found[t.value].put(p, f)
 		return 1
-	}
-	n = int(t.span)
-	switch f.kind {
-	case text:
-		s.note(p, f, t, nil, 0)
-		*(*string)(p) = s.text(s.block(t))
-	case slice:
+	case f.kind == slice:
 		return s.decodeSlice(p, f, tokens)
-	case mapping:
+	case f.kind == mapping:
 		n = int(t.count) // each entry is one token
 		s.note(p, f, t, nil, n)
-		if !f.setAll(s, p, tokens[:n]) {
-			return 0
-		}
+		ok = f.setAll(s, p, tokens[:n])
 	default:
-		if !s.decodeOne(p, f, tokens[:n]) {
-			return 0
-		}
+		n = int(t.span)
+		ok = s.decodeOne(p, f, tokens[:n])
+	}
+	if !ok {
+		return 0
 	}
 	return n
 }
@@ -108,9 +103,21 @@ func (s *scratch) decodeField(p unsafe.Pointer, f *field, tokens []token) (n int
 // decodeOne sets the field or element at p from its token and the tokens inside it.
 func (s *scratch) decodeOne(p unsafe.Pointer, f *field, tokens []token) bool {
 	t := &tokens[0]
-	if f.kind != inside && f.kind != pointer {
-		s.note(p, f, t, nil, 0)
+	switch f.kind {
+	case inside:
+		return s.decode(p, tokens[1:])
+	case pointer:
+		target := s.room(f, 1)
+		s.note(p, f, t, target, 1)
+		*(*unsafe.Pointer)(p) = target
+		return s.decodeOne(target, f.of, tokens)
 	}
+	s.note(p, f, t, nil, 0)
+	return s.set(p, f, t)
+}
+
+// set sets the field or element at p, whose value is one token.
+func (s *scratch) set(p unsafe.Pointer, f *field, t *token) bool {
 	switch f.kind {
 	case text:
 		*(*string)(p) = s.text(s.block(t))
@@ -120,17 +127,12 @@ func (s *scratch) decodeOne(p unsafe.Pointer, f *field, tokens []token) bool {
 		*(*uint32)(p) = uint32(t.value)
 	case number64:
 		*(*uint64)(p) = t.value
-	case inside:
-		return s.decode(p, tokens[1:])
-	case pointer:
-		target := s.room(f, 1)
-		s.note(p, f, t, target, 1)
-		*(*unsafe.Pointer)(p) = target
-		return s.decodeOne(target, f.of, tokens)
 	case boxed:
-		return s.setBox(p, f, t)
+		target := f.box.make()
+		*(*unsafe.Pointer)(p) = target
+		return s.set(target, f.of, t)
 	default:
-		return s.setOther(p, f, t)
+		return f.set(s, p, s.block(t))
 	}
 	return true
 }

@@ -5,8 +5,6 @@ package codec
 // tables is empty: Unmarshal decodes all objects.
 type tables struct{}
 
-func (tables) decodeByTables([]byte, bool, func(any)) (any, bool) { return nil, false }
+func (tables) decodeByTables([]byte, bool) (any, bool) { return nil, false }
 
-func (tables) decodeVersionsByTables(was, is []byte) (old, fresh any, ok bool) {
-	return nil, nil, false
-}
+func (tables) decodeLikeOthersByTables([]byte) (any, bool) { return nil, false }

@@ -3,8 +3,7 @@
 package codec
 
 import (
-	"encoding/binary"
-	"math/bits"
+	"hash/maphash"
 	"sync"
 	"unsafe"
 
@@ -19,10 +18,6 @@ const maxDepth = 64
 // maxSize is the maximum size of an object that the tables decode, in bytes. Kubernetes' objects
 // have at most a few MiB.
 const maxSize = 64 << 20
-
-// maxFields is the limit for the number of fields of a type and of all types inside it. The key of
-// a shape has 16 bits for a field.
-const maxFields = 1 << 16
 
 // scratch is the working memory of one call. Later calls reuse it from a pool; the garbage
 // collector may free it between calls.
@@ -39,28 +34,21 @@ type scratch struct {
 	fields  []*field // the fields of its decoder
 	tokens  []token
 	pieces  []int32        // indexes of the first token of each slice or pointer
-	key     []byte         // the key of the shape
 	print   uint64         // the hash of the fields, the key of the plan
 	noting  *plan          // the plan that is being made, or nil
 	shape   *shape         // nil if each piece is allocated separately
 	image   unsafe.Pointer // the memory of the value
 	taken   int            // the number of used pieces of the shape
 	unusual bool           // the object has an unknown field, or a tag of more than two bytes
-	// pointed reports whether a quantity of the current object contains a pointer, which a copy of
-	// the object would share.
-	pointed bool
 
-	recentPlans [maxRecentPlans]recentPlan // most recent first; may belong to other decoders
+	recentPlans [maxRecentPlans]*plan // most recent first; may belong to other decoders
 	// differences are those of the current object: at most one per token of its template.
 	differences []difference
-	one         [1]token   // the token of a difference; reused to save allocations
-	locating    bool       // compare also fills locations
-	locations   []location // of the current object, by token of the plan
+	one         [1]token // the token of a difference; reused to save allocations
 
-	prepare func(any) // initializes the object before decoding; nil leaves it zero
-	sharing bool      // no caller will modify the object
-	making  int       // the start of the field that makeShared decodes; -1 means none
-	found   []value   // the shared values of the current object
+	sharing bool    // no caller will modify the object
+	making  int     // the start of the field that makeShared decodes; -1 means none
+	found   []value // the shared values of the current object
 
 	texts [2048]struct {
 		mark uint32 // the mark of the last value that is not in held
@@ -93,11 +81,12 @@ func (s *scratch) release() {
 
 // reset drops all references to the current object.
 func (s *scratch) reset() {
-	s.raw, s.fields, s.prepare, s.noting = nil, nil, nil, nil
+	s.raw, s.fields, s.noting = nil, nil, nil
 	if cap(s.tokens) > maxTokens {
 		s.tokens = nil
 	}
-	s.tokens, s.pieces, s.key, s.shape, s.image, s.taken = s.tokens[:0], s.pieces[:0], s.key[:0], nil, nil, 0
+	s.tokens, s.pieces, s.shape, s.image, s.taken = s.tokens[:0], s.pieces[:0], nil, nil, 0
+	s.differences = s.differences[:0]
 	clear(s.found)
 	s.found = s.found[:0]
 }
@@ -141,25 +130,6 @@ func (s *scratch) managedFields(b []byte) (f metav1.FieldsV1) {
 	return f
 }
 
-// hashOf returns a fast hash of the length, both ends and the middle of b. A collision only
-// prevents sharing of a value.
-func hashOf(b []byte) uint64 {
-	n := len(b)
-	h := uint64(n)
-	switch {
-	case n >= 8:
-		h ^= binary.LittleEndian.Uint64(b) * 0x9e3779b97f4a7c15
-		h ^= bits.RotateLeft64(binary.LittleEndian.Uint64(b[n-8:])*0xbf58476d1ce4e5b9, 31)
-		if n > 16 {
-			h ^= bits.RotateLeft64(binary.LittleEndian.Uint64(b[n/2-4:])*0x94d049bb133111eb, 17)
-		}
-	case n >= 4:
-		h ^= uint64(binary.LittleEndian.Uint32(b))<<32 | uint64(binary.LittleEndian.Uint32(b[n-4:]))
-	default:
-		for _, c := range b {
-			h = h<<8 | uint64(c)
-		}
-	}
-	hi, lo := bits.Mul64(h^0x2545f4914f6cdd1d, 0x9e3779b97f4a7c15)
-	return hi ^ lo
-}
+var hashSeed = maphash.MakeSeed()
+
+func hashOf(b []byte) uint64 { return maphash.Bytes(hashSeed, b) }

@@ -4,13 +4,17 @@ package codec
 
 import (
 	"reflect"
-	"time"
 	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+func setText(s *scratch, p unsafe.Pointer, b []byte) bool {
+	*(*string)(p) = s.text(b)
+	return true
+}
 
 // setBytes sets a byte slice. An empty slice is not nil, as after Unmarshal.
 func setBytes(_ *scratch, p unsafe.Pointer, b []byte) bool {
@@ -23,7 +27,7 @@ func setBytes(_ *scratch, p unsafe.Pointer, b []byte) bool {
 func unmarshalSetter(t reflect.Type) setter {
 	return func(s *scratch, p unsafe.Pointer, b []byte) bool {
 		target := reflect.NewAt(t, p)
-		target.Elem().SetZero() // the value may be a copy of the prototype's
+		target.Elem().SetZero() // the value may be a copy of the template's
 		if t.Kind() == reflect.Slice {
 			target.Elem().Set(reflect.MakeSlice(t, 0, 0))
 		}
@@ -31,29 +35,9 @@ func unmarshalSetter(t reflect.Type) setter {
 	}
 }
 
-// setTime sets a metav1.Time, in whole seconds and in the local zone.
+// setTime sets a metav1.Time. It is a faster unmarshalSetter.
 func setTime(_ *scratch, p unsafe.Pointer, b []byte) bool {
-	seconds := uint64(0)
-	if len(b) == 0 {
-		*(*metav1.Time)(p) = metav1.Time{}
-		return true
-	}
-	for last := uint64(0); len(b) > 0; {
-		tag, n := varint(b, 0)
-		if n == 0 || tag>>3 <= last || protowire.Type(tag&7) != protowire.VarintType || tag>>3 > 2 {
-			return false
-		}
-		number, size := varint(b, n)
-		if size == 0 {
-			return false
-		}
-		if last = tag >> 3; last == 1 {
-			seconds = number
-		}
-		b = b[n+size:]
-	}
-	*(*metav1.Time)(p) = metav1.Time{Time: time.Unix(int64(seconds), 0).Local()}
-	return true
+	return (*metav1.Time)(p).Unmarshal(b) == nil
 }
 
 // only returns the content of field 1 of a message. ok is false if the message contains anything
@@ -79,7 +63,6 @@ func setQuantity(s *scratch, p unsafe.Pointer, b []byte) bool {
 			return false
 		}
 		if hasPointer(&q) {
-			s.pointed = true
 			*(*resource.Quantity)(p) = q
 			return true
 		}

@@ -4,7 +4,6 @@ package codec
 
 import (
 	"bytes"
-	"hash/maphash"
 	"reflect"
 	"unsafe"
 
@@ -67,8 +66,6 @@ func (f *field) isShareable() bool {
 	return false
 }
 
-var shareSeed = maphash.MakeSeed()
-
 // find looks in the cache for the value of field f of m. The bytes of the field start at begin with
 // a tag, and the length of its first value is at pos. If the cache contains the value, or find adds
 // it, find adds a token for the value and returns the end of the field. If next is 0 and ok is
@@ -82,7 +79,7 @@ func (s *scratch) find(m *message, f *field, begin, pos, end, depth int) (next i
 		return 0, true
 	}
 	raw := s.raw[begin:next]
-	hash := maphash.Bytes(shareSeed, raw) ^ uint64(f.index)*0x9e3779b97f4a7c15
+	hash := hashOf(raw) ^ uint64(f.index)*0x9e3779b97f4a7c15
 	places, mark := s.sharedPlaces.places(hash), uint32(hash>>32)|1
 	for _, p := range places {
 		if p.field == f && p.raw == string(raw) {

@@ -14,8 +14,7 @@ type tables struct {
 	once    sync.Once // runs compile
 	message *message  // nil if Unmarshal must decode all objects
 	fields  []*field  // by index: the fields of the struct and of all structs inside it
-	shapes  shapes
-	plans   *plans // set by compile
+	plans   plans
 }
 
 // compile builds the tables, about 200 KB for a pod. The first call that decodes runs it, because
@@ -25,8 +24,8 @@ func (d *decoder) compile() {
 		return
 	}
 	c := compiler{messages: map[reflect.Type]*message{}, boxing: boxing(d.goType)}
-	if m, ok := c.message(d.goType); ok && len(c.fields) < maxFields { // otherwise the type is unusual
-		d.message, d.fields, d.plans = m, c.fields, new(plans)
+	if m, ok := c.message(d.goType); ok { // otherwise the type is unusual
+		d.message, d.fields = m, c.fields
 	}
 }
 
@@ -36,62 +35,55 @@ func (d *decoder) tokenize(s *scratch, raw []byte) bool {
 }
 
 // decodeByTables decodes raw. ok is false if Unmarshal must decode the object.
-func (d *decoder) decodeByTables(raw []byte, sharing bool, prepare func(value any)) (any, bool) {
+func (d *decoder) decodeByTables(raw []byte, sharing bool) (_ any, ok bool) {
+	return d.withScratch(func(s *scratch) (unsafe.Pointer, bool) {
+		s.sharing = sharing
+		return d.decode(s, raw)
+	})
+}
+
+// decodeLikeOthersByTables decodes raw with decodeLikeOthers.
+func (d *decoder) decodeLikeOthersByTables(raw []byte) (_ any, ok bool) {
+	return d.withScratch(func(s *scratch) (unsafe.Pointer, bool) { return d.decodeLikeOthers(s, raw) })
+}
+
+// withScratch returns the value that decode has decoded. ok is false if the type has no tables.
+func (d *decoder) withScratch(decode func(s *scratch) (unsafe.Pointer, bool)) (_ any, ok bool) {
 	if d.once.Do(d.compile); d.message == nil {
 		return nil, false
 	}
 	s := scratches.Get().(*scratch)
-	s.sharing, s.prepare = sharing, prepare
-	p, ok := d.decode(s, raw)
+	s.sharing = false
+	image, ok := decode(s)
 	s.release()
 	if !ok {
 		return nil, false
 	}
-	return reflect.NewAt(d.goType, p).Interface(), true
+	return reflect.NewAt(d.goType, image).Interface(), true
 }
 
-// decodeVersionsByTables decodes two versions. ok is false if the caller must decode them
-// separately.
-func (d *decoder) decodeVersionsByTables(was, is []byte) (old, fresh any, ok bool) {
-	if d.once.Do(d.compile); d.message == nil {
-		return nil, nil, false
-	}
-	s := scratches.Get().(*scratch)
-	s.sharing, s.prepare = false, nil
-	before, after, ok := d.decodeVersions(s, was, is)
-	s.release()
-	if !ok {
-		return nil, nil, false
-	}
-	return reflect.NewAt(d.goType, before).Interface(), reflect.NewAt(d.goType, after).Interface(), true
-}
-
-func (d *decoder) decode(s *scratch, raw []byte) (unsafe.Pointer, bool) {
-	if !s.sharing && s.prepare == nil {
-		if image, ok := d.decodeLikeOthers(s, raw); ok {
+func (d *decoder) decode(s *scratch, raw []byte) (image unsafe.Pointer, ok bool) {
+	if !s.sharing {
+		if image, ok = d.decodeLikeOthers(s, raw); ok {
 			return image, true
 		}
 	}
 	if !d.tokenize(s, raw) {
 		return nil, false
 	}
-	if !s.sharing && s.prepare == nil {
+	if !s.sharing {
 		return d.decodeByPlan(s)
 	}
-	d.allocate(s)
-	if s.prepare != nil {
-		s.prepare(reflect.NewAt(d.goType, s.image).Interface())
-	}
-	return s.image, s.decode(s.image, s.tokens)
+	image = d.allocate(s, nil)
+	return image, s.decode(image, s.tokens)
 }
 
-// allocate returns memory for the object. If the object's shape is known, the memory includes its
-// slices and pointers.
-func (d *decoder) allocate(s *scratch) unsafe.Pointer {
-	if s.shape = d.shapes.find(d.goType, s); s.shape != nil {
-		s.image = reflect.New(s.shape.goType).UnsafePointer()
-	} else {
-		s.image = reflect.New(d.goType).UnsafePointer()
+// allocate allocates the object. If it has a shape, the memory includes its slices and pointers.
+func (d *decoder) allocate(s *scratch, sh *shape) unsafe.Pointer {
+	t := d.goType
+	if s.shape = sh; sh != nil {
+		t = sh.goType
 	}
+	s.image = reflect.New(t).UnsafePointer()
 	return s.image
 }

@@ -3,44 +3,26 @@
 package codec
 
 import (
-	"math/rand"
 	"reflect"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
-	"k8s.io/client-go/kubernetes/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestTablesOfEveryType decodes random values of every built-in type with tables and compares the
-// results with those of the type's Unmarshal.
+// TestTablesOfEveryType checks that no random value of a built-in type is left to Unmarshal.
+// TestEveryType compares the results.
 func TestTablesOfEveryType(t *testing.T) {
-	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
-	for _, typ := range allTypes() {
-		d := decoderFor(typ)
-		if d.once.Do(d.compile); d.message == nil {
-			t.Errorf("%s is left to Unmarshal", typ)
-			continue
+	eachRandom(t, 3, func(typ reflect.Type, _ protoMessage, raw []byte) {
+		if _, ok := decoderFor(typ).decodeByTables(raw, false); !ok {
+			t.Errorf("%s: left to Unmarshal: %x", typ, raw)
 		}
-		for range 3 {
-			object := reflect.New(typ.Elem()).Interface().(protoMessage)
-			fill.Fill(object)
-			raw, err := object.Marshal()
-			check.NoError(t, err)
-			want := reflect.New(typ.Elem()).Interface().(protoMessage)
-			check.NoError(t, want.Unmarshal(raw))
-			if got, ok := d.decode(new(scratch), raw); !ok {
-				t.Errorf("%s: left to Unmarshal: %x", typ, raw)
-			} else if got := reflect.NewAt(typ.Elem(), got).Interface(); !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: got\n%+v\nwant\n%+v", typ, got, want)
-			}
-		}
-	}
+	})
 }
 
 // TestPlans checks that pods of a workload are decoded with plans, once their fields have occurred
@@ -143,7 +125,7 @@ func TestUnknownLayouts(t *testing.T) {
 	}
 	layoutsKnown = false
 	defer func() { layoutsKnown = true }()
-	d := &decoder{goType: reflect.TypeFor[corev1.Pod](), typeMeta: -1}
+	d := newDecoder(reflect.TypeFor[corev1.Pod]())
 	want := podsim.New(1, 1).Pod(0)
 	value, err := d.private(pod(*want))
 	old, fresh, other := d.versions(pod(*want), pod(*want))
@@ -155,4 +137,26 @@ func TestUnknownLayouts(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
+}
+
+// TestPlansAreBounded checks that a decoder makes at most maxPlans plans, and none for an object
+// that is too large, and still decodes all objects.
+func TestPlansAreBounded(t *testing.T) {
+	d := newDecoder(reflect.TypeFor[corev1.Pod]())
+	count := func() (n int) {
+		d.plans.kept.Range(func(any, any) bool { n++; return true })
+		return n
+	}
+	for _, containers := range []int{maxCount + 1, maxPieces + 1} {
+		same(t, d, pod(corev1.Pod{Spec: corev1.PodSpec{Containers: make([]corev1.Container, containers)}}))
+	}
+	check.Equal(t, count(), 0, "plans of large objects")
+	for labels := range 2 * maxPlans {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{}}}
+		for i := range labels {
+			p.Labels[strconv.Itoa(i)] = "x"
+		}
+		same(t, d, pod(p))
+	}
+	check.Equal(t, count(), maxPlans, "plans")
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 	"unsafe"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -21,20 +20,12 @@ import (
 // much cheaper than decoding. A copy shares strings with the template, but no slices, pointers or
 // maps.
 type template struct {
-	prototype
-	moves    []move
-	stepOf   []int32        // by token: the step that sets its value; negative if there is none
-	repeated []repeatedStep // the steps whose values cannot be copied by assignment
-
-	ofCopies bool // a copy can itself be a prototype, because every map can be cloned
-}
-
-// prototype is an object that the decoder compares with other objects and copies: a template, or
-// the earlier of two versions.
-type prototype struct {
 	raw       []byte
-	locations []location // by token
 	image     unsafe.Pointer
+	locations []location // by token
+	moves     []move
+	stepOf    []int32        // by token: the step that sets its value; negative if there is none
+	repeated  []repeatedStep // the steps whose values cannot be copied by assignment
 }
 
 // move contains two positions in an object's memory: of a slice or pointer, and of the piece that
@@ -45,30 +36,16 @@ type move struct{ to, piece uint32 }
 // that can be cloned.
 type repeatedStep struct {
 	step  int32
-	clone func(to, from unsafe.Pointer) // nil if the step must decode the prototype's bytes
+	clone func(to, from unsafe.Pointer) // nil if the step must decode the template's bytes
 }
 
-type textEntry struct{ key, value string }
-
-// location is the position of a token in the prototype's bytes.
+// location is the position of a token in the template's bytes.
 type location struct {
+	field      *field
 	begin, end uint32 // with the tag; for a map, from its first entry to the end of its last
-	content    uint32 // where the content begins
+	content    uint32 // of a message: where it begins
 	span       int32  // the number of tokens, including those inside; for a map, of its entries
-	comparison comparison
 }
-
-// comparison says how the decoder compares a token with the prototype's token.
-type comparison uint8
-
-const (
-	asBlock comparison = iota
-	asMessage
-	asMap
-	asTextMap
-	asVarint
-	asFixed64
-)
 
 // maxTemplate is the maximum size of an object that becomes a template, in bytes.
 const maxTemplate = 16 << 10
@@ -92,10 +69,13 @@ func (s *scratch) newTemplate(p *plan) *template {
 	if s.unusual || len(s.raw) > maxTemplate || isSecret(p.decoder.goType, s.raw) {
 		return nil
 	}
-	c := &template{stepOf: slices.Repeat([]int32{-1}, len(p.tokens))}
-	c.prototype = prototype{bytes.Clone(s.raw), make([]location, len(p.tokens)), reflect.New(p.shape.goType).UnsafePointer()}
+	c := &template{
+		raw:       bytes.Clone(s.raw),
+		image:     reflect.New(p.shape.goType).UnsafePointer(),
+		locations: make([]location, len(p.tokens)),
+		stepOf:    slices.Repeat([]int32{-1}, len(p.tokens)),
+	}
 	s.locate(c.locations, p.tokens, 0)
-	c.ofCopies = true
 	s.image = c.image
 	if !s.follow(p) {
 		return nil
@@ -105,15 +85,13 @@ func (s *scratch) newTemplate(p *plan) *template {
 		c.stepOf[st.token] = int32(i)
 		value := unsafe.Add(c.image, st.to)
 		switch {
-		case st.kind == pointer || st.kind == slice:
+		case st.field.kind == pointer || st.field.kind == slice:
 			c.moves = append(c.moves, move{st.to, st.piece})
-		case st.kind == boxed:
+		case st.field.kind == boxed:
 			c.repeated = append(c.repeated, repeatedStep{int32(i), st.field.box.clone})
-		case st.kind == mapping:
-			clone := cloneOf(st.field.goType, value)
-			c.repeated = append(c.repeated, repeatedStep{int32(i), clone})
-			c.ofCopies = c.ofCopies && clone != nil
-		case st.kind == other && !canCopy(st.field.goType, value):
+		case st.field.kind == mapping:
+			c.repeated = append(c.repeated, repeatedStep{int32(i), cloneOf(st.field.goType, value)})
+		case st.field.kind == other && !canCopy(st.field.goType, value):
 			c.repeated = append(c.repeated, repeatedStep{step: int32(i)})
 		}
 	}
@@ -122,63 +100,44 @@ func (s *scratch) newTemplate(p *plan) *template {
 
 // locate sets the locations of tokens. The first token starts at pos. The tokens must cover all
 // bytes.
-func (s *scratch) locate(locations []location, tokens []token, pos uint32) (end uint32) {
+func (s *scratch) locate(locations []location, tokens []token, pos int) {
 	for i := 0; i < len(tokens); {
 		t, loc := &tokens[i], &locations[i]
-		_, n := varint(s.raw, int(pos))
-		*loc = location{begin: pos, content: pos + uint32(n), span: t.span}
 		f := s.fields[t.field]
-		switch f.wireType {
-		case protowire.VarintType:
-			_, n = varint(s.raw, int(loc.content))
-			loc.comparison, loc.end = asVarint, loc.content+uint32(n)
-		case protowire.Fixed64Type:
-			loc.comparison, loc.end = asFixed64, loc.content+8
-		default:
-			loc.content, loc.end = uint32(t.value), uint32(t.value>>32)
+		_, n := varint(s.raw, pos)
+		x, end := cut(s.raw, pos+n, f.wireType)
+		*loc = location{field: f, begin: uint32(pos), end: uint32(end), content: uint32(x), span: t.span}
+		if f.kind == mapping {
+			loc.span, loc.end = t.count, uint32(tokens[i+int(t.count)-1].value>>32)
 		}
-		pos = loc.end
-		switch {
-		case f.message != nil:
-			loc.comparison = asMessage
-			s.locate(locations[i+1:i+int(t.span)], tokens[i+1:i+int(t.span)], loc.content)
-		case f.kind == mapping:
-			if loc.comparison, loc.span = asMap, t.count; f.goType.Elem().Kind() == reflect.String {
-				loc.comparison = asTextMap
-			}
-			pos = uint32(tokens[i+int(t.count)-1].value >> 32)
-			loc.end = pos
+		next := i + int(loc.span)
+		if f.message != nil {
+			s.locate(locations[i+1:next], tokens[i+1:next], int(loc.content))
 		}
-		i += int(loc.span)
+		i, pos = next, int(loc.end)
 	}
-	return pos
 }
 
-// cloneOf returns a function that copies maps of type t. It returns nil if the map at p must be
-// decoded again. The function does not retain p.
+// cloneOf returns a function that copies maps of type t with maps.Clone, which hashes no keys for a
+// small map. Key and value of the map may have named string types; see setMapOf. cloneOf returns
+// nil if the map at p must be decoded again. The function does not retain p.
 func cloneOf(t reflect.Type, p unsafe.Pointer) func(to, from unsafe.Pointer) {
 	switch {
 	case t.Elem().Kind() == reflect.String:
-		return cloneTexts
+		return cloneMap[string]
 	case t.Elem() == reflect.TypeFor[resource.Quantity]():
 		for _, q := range *(*map[string]resource.Quantity)(p) {
 			if hasPointer(&q) {
 				return nil
 			}
 		}
-		return cloneQuantities
+		return cloneMap[resource.Quantity]
 	}
 	return nil
 }
 
-// cloneTexts copies a map of strings with maps.Clone, which hashes no keys for a small map. The
-// map's key and value may have named string types; see setTextMap.
-func cloneTexts(to, from unsafe.Pointer) {
-	*(*map[string]string)(to) = maps.Clone(*(*map[string]string)(from))
-}
-
-func cloneQuantities(to, from unsafe.Pointer) {
-	*(*map[string]resource.Quantity)(to) = maps.Clone(*(*map[string]resource.Quantity)(from))
+func cloneMap[V any](to, from unsafe.Pointer) {
+	*(*map[string]V)(to) = maps.Clone(*(*map[string]V)(from))
 }
 
 // canCopy reports whether assignment copies a value completely, so that the copies share nothing

@@ -52,9 +52,11 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 		}
 		if number >= uint64(len(m.tokenFields)) || m.tokenFields[number].kind == none {
 			s.unusual = true
-			if pos = skip(raw, pos, protowire.Type(tag&7)); pos < 0 {
+			n := protowire.ConsumeFieldValue(protowire.Number(number), protowire.Type(tag&7), raw[pos:])
+			if n < 0 {
 				return false
 			}
+			pos += n
 			continue
 		}
 		f, at := &m.tokenFields[number], len(s.tokens)
@@ -126,20 +128,6 @@ func cut(raw []byte, pos int, t protowire.Type) (x uint64, end int) {
 		return 0, -1
 	}
 	return binary.LittleEndian.Uint64(raw[pos:]), pos + 8
-}
-
-// skip returns the end of the value that starts at pos, or a negative number for an error.
-func skip(raw []byte, pos int, t protowire.Type) (end int) {
-	switch t {
-	case protowire.BytesType, protowire.VarintType, protowire.Fixed64Type:
-		_, end = cut(raw, pos, t)
-		return end
-	case protowire.Fixed32Type:
-		if len(raw)-pos >= 4 {
-			return pos + 4
-		}
-	}
-	return -1
 }
 
 // varint reads the number at pos. n is its size in bytes, or 0 for an error.

@@ -34,7 +34,7 @@ func TestUnimplemented(t *testing.T) {
 	if raw, ok := c.Encode(object); ok {
 		t.Errorf("encoded as %q", raw)
 	}
-	if value, err := c.Decode([]byte(`{}`)); err == nil || value != nil {
+	if value, err := c.Decode([]byte(`{}`), nil); err == nil || value != nil {
 		t.Errorf("decoded as %v, %v", value, err)
 	}
 	if SetResourceVersion(object, "1") || SetIdentity(object, wire.Identity{}) || SetResourceVersion("text", "1") {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
@@ -29,7 +30,7 @@ type testStore struct {
 
 func newTestStore(t testing.TB, cfg store.Config) *testStore {
 	cfg.Encoding = wire.Protobuf
-	cfg.Decode = func(raw []byte) (any, error) {
+	cfg.Decode = func(raw []byte, _ *codec.Version) (any, error) {
 		pod := &corev1.Pod{}
 		return pod, pod.Unmarshal(raw)
 	}

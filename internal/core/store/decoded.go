@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"weak"
 
+	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/views"
 )
 
@@ -135,12 +136,12 @@ func (o *Object) Decoded() (any, error) {
 }
 
 // decodeBy returns the new value that decode returns for the object's bytes.
-func (o *Object) decodeBy(decode func(raw []byte) (any, error)) (value any, err error) {
+func (o *Object) decodeBy(decode decodeFunc) (value any, err error) {
 	if decode == nil {
 		return nil, ErrNoDecoder
 	}
 	err = o.withRaw(func(raw []byte) error {
-		value, err = decode(raw)
+		value, err = decode(raw, nil)
 		return err
 	})
 	if err != nil {
@@ -192,8 +193,8 @@ type changeValues struct {
 // Values returns the decoded values of a change's versions for a handler, and nil for a version
 // that the change lacks. Handlers and readers share them: copy a value before you modify it.
 //
-// The first handler decodes the values that do not exist yet, both versions together if there is a
-// Config.DecodeUpdate. The other handlers receive the same values: the log keeps them with the
+// The first handler decodes the values that do not exist yet, both versions together if possible.
+// The other handlers receive the same values: the log keeps them with the
 // change until the last handler has passed it, up to LogBytes. At the object's next change, the new
 // value of this change is the old value, unless the garbage collector has freed it. Values does not
 // count as a read of Decoded. Its error is that of Decoded. Values is safe for concurrent use.
@@ -254,19 +255,21 @@ func (s *Store) decodeChange(ch *Change, old, fresh *decodedBox) (_, _ *decodedB
 	return old, fresh, err
 }
 
-// decodeUpdate decodes a change's versions with Config.DecodeUpdate. has is the value of the old
-// version, or nil. It returns false if a version has no bytes, or after an error. The caller then
+// decodeUpdate decodes a change's versions together. has is the value of the old version, or nil.
+// It returns false if a version has no bytes, or after an error. The caller then
 // decodes the versions separately, which returns the error with the object's key.
 func (s *Store) decodeUpdate(ch *Change, has *decodedBox) (was, is any, ok bool) {
-	if s.decoder.decodeUpdate == nil || ch.Old.size == 0 || ch.New.size == 0 {
+	if s.decoder.decode == nil || ch.Old.size == 0 || ch.New.size == 0 {
 		return nil, nil, false
 	}
-	if has != nil {
-		was = has.value
-	}
-	err := ch.Old.withRaw(func(old []byte) error {
+	err := ch.Old.withRaw(func(old []byte) (err error) {
+		if has != nil {
+			was = has.value
+		} else if was, err = s.decoder.decode(old, nil); err != nil {
+			return err
+		}
 		return ch.New.withRaw(func(fresh []byte) (err error) {
-			was, is, err = s.decoder.decodeUpdate(was, old, fresh)
+			is, err = s.decoder.decode(fresh, &codec.Version{Raw: old, Value: was, Unread: has == nil})
 			return err
 		})
 	})

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -173,7 +174,7 @@ func TestDecodedErrors(t *testing.T) {
 		t.Errorf("without a decoder: %v", err)
 	}
 	broken := errors.New("broken")
-	s = newStore(t, Config{Encoding: wire.Protobuf, Decode: func([]byte) (any, error) { return nil, broken }})
+	s = newStore(t, Config{Encoding: wire.Protobuf, Decode: func([]byte, *codec.Version) (any, error) { return nil, broken }})
 	fillPods(t, s, 1)
 	if _, err := get(t, s, "p0").Decoded(); !errors.Is(err, broken) || !strings.Contains(err.Error(), "p0") {
 		t.Errorf("with a decoder that fails: %v", err)
@@ -185,7 +186,7 @@ func TestDecodedErrors(t *testing.T) {
 func TestDecodeCopy(t *testing.T) {
 	cfg := decodeConfig()
 	one := new(corev1.Pod)
-	cfg.Decode, cfg.DecodeCopy = func([]byte) (any, error) { return one, nil }, decodePod
+	cfg.Decode, cfg.DecodeCopy = func([]byte, *codec.Version) (any, error) { return one, nil }, decodePod
 	s := newStore(t, cfg)
 	fillPods(t, s, 1)
 	o := get(t, s, "p0")
@@ -221,7 +222,7 @@ func TestDecodedAfterCollection(t *testing.T) {
 // that are not pointers.
 func TestDecodedValues(t *testing.T) {
 	for _, value := range []any{"text", 7, map[string]any{"a": 1}, struct{}{}, (*corev1.Pod)(nil), &struct{}{}} {
-		s := newStore(t, Config{Encoding: wire.Protobuf, Decode: func([]byte) (any, error) { return value, nil }})
+		s := newStore(t, Config{Encoding: wire.Protobuf, Decode: func([]byte, *codec.Version) (any, error) { return value, nil }})
 		fillPods(t, s, 1)
 		for range 3 {
 			if _, err := get(t, s, "p0").Decoded(); err != nil {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/core/codec"
 )
 
 func (l *decodedList) there() bool {
@@ -162,7 +164,7 @@ func TestListHits(t *testing.T) {
 func TestListUndecodable(t *testing.T) {
 	cfg := decodeConfig()
 	bad := errors.New("cannot be decoded")
-	cfg.Decode = func(raw []byte) (any, error) {
+	cfg.Decode = func(raw []byte, earlier *codec.Version) (any, error) {
 		pod := new(corev1.Pod)
 		if err := pod.Unmarshal(raw); err != nil || pod.Labels["bad"] != "" {
 			return nil, errors.Join(bad, err)
@@ -209,12 +211,12 @@ func TestListAfterPanic(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			broken := false
 			cfg := decodeConfig()
-			cfg.Decode = func(raw []byte) (any, error) {
+			cfg.Decode = func(raw []byte, earlier *codec.Version) (any, error) {
 				if broken {
 					broken = false
 					return nil, fail()
 				}
-				return decodePod(raw)
+				return decodePod(raw, earlier)
 			}
 			s := newStore(t, cfg)
 			w := replacePods(t, s, 3)
@@ -266,11 +268,11 @@ func TestListDecodesTheNewest(t *testing.T) {
 func TestListFailedMayList(t *testing.T) {
 	broken := false
 	cfg := decodeConfig()
-	cfg.Decode = func(raw []byte) (any, error) {
+	cfg.Decode = func(raw []byte, earlier *codec.Version) (any, error) {
 		if broken {
 			return nil, errors.New("cannot be decoded")
 		}
-		return decodePod(raw)
+		return decodePod(raw, earlier)
 	}
 	s := newStore(t, cfg)
 	w := replacePods(t, s, 1)

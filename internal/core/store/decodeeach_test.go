@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -32,8 +33,8 @@ func manyPods(t *testing.T, cfg Config) []*Object {
 func TestDecodeEach(t *testing.T) {
 	cfg := decodeConfig()
 	broken := errors.New("broken")
-	cfg.Decode = func(raw []byte) (any, error) {
-		value, err := decodePod(raw)
+	cfg.Decode = func(raw []byte, earlier *codec.Version) (any, error) {
+		value, err := decodePod(raw, earlier)
 		if err == nil && value.(*corev1.Pod).Name == "p7" {
 			return nil, broken
 		}
@@ -67,8 +68,8 @@ func TestDecodeEachPanics(t *testing.T) {
 	for n := range 4 {
 		bad := "p" + strconv.Itoa(n*9*partObjects)
 		cfg := decodeConfig()
-		cfg.Decode = func(raw []byte) (any, error) {
-			value, err := decodePod(raw)
+		cfg.Decode = func(raw []byte, earlier *codec.Version) (any, error) {
+			value, err := decodePod(raw, earlier)
 			if err == nil && value.(*corev1.Pod).Name == bad {
 				panic(bad)
 			}
@@ -88,8 +89,8 @@ func TestDecodeEachPanics(t *testing.T) {
 // own, which is a different goroutine. No goroutine must be left.
 func TestDecodeEachGoexit(t *testing.T) {
 	cfg := decodeConfig()
-	cfg.Decode = func(raw []byte) (any, error) {
-		value, err := decodePod(raw)
+	cfg.Decode = func(raw []byte, earlier *codec.Version) (any, error) {
+		value, err := decodePod(raw, earlier)
 		if err == nil && value.(*corev1.Pod).Name == "p7" {
 			runtime.Goexit()
 		}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -26,9 +27,9 @@ func putOnNode(t *testing.T, w *Writer, name, node string, rv int) *Object {
 func TestDerive(t *testing.T) {
 	decodes := 0
 	cfg := decodeConfig()
-	cfg.Decode = func(raw []byte) (any, error) {
+	cfg.Decode = func(raw []byte, earlier *codec.Version) (any, error) {
 		decodes++
-		return decodePod(raw)
+		return decodePod(raw, earlier)
 	}
 	s := newStore(t, cfg)
 	calls := 0

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/core/codec"
 )
 
 func byKeys(t *testing.T, sn *Snapshot, index, value string) (string, error) {
@@ -107,8 +109,8 @@ func TestFuncIndexFailures(t *testing.T) {
 func TestFuncIndexOfUndecoded(t *testing.T) {
 	cfg := decodeConfig()
 	broken := errors.New("broken")
-	cfg.Decode = func(raw []byte) (any, error) {
-		v, err := decodePod(raw)
+	cfg.Decode = func(raw []byte, earlier *codec.Version) (any, error) {
+		v, err := decodePod(raw, earlier)
 		if err == nil && v.(*corev1.Pod).Labels["broken"] != "" {
 			err = broken
 		}

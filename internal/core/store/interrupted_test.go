@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -22,11 +23,11 @@ func TestInterruptedFuncIndex(t *testing.T) {
 			t.Run(how+strconv.Itoa(changed), func(t *testing.T) {
 				interrupt := false
 				cfg := decodeConfig()
-				cfg.Decode = func(raw []byte) (any, error) {
+				cfg.Decode = func(raw []byte, earlier *codec.Version) (any, error) {
 					if interrupt && how == "panic" {
 						panic("cannot be decoded")
 					}
-					return decodePod(raw)
+					return decodePod(raw, earlier)
 				}
 				s := newStore(t, cfg)
 				calls := 0

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
@@ -23,7 +24,7 @@ type modelSnap struct {
 func podUID(text string) types.UID { return types.UID(text) }
 
 // decodeLabels decodes the fields that the test's indexes by function read.
-func decodeLabels(raw []byte) (any, error) {
+func decodeLabels(raw []byte, _ *codec.Version) (any, error) {
 	var meta wire.Meta
 	err := wire.ReadMeta(wire.JSON, raw, &meta)
 	pod := smallPod(string(meta.Namespace), string(meta.Name), 0, 0, nil, "")

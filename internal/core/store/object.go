@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/pack"
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -425,12 +426,14 @@ func (o *Object) bodySize() int {
 // cachedDecoder decodes the objects of a store, and caches their decoded values. It is separate
 // from the store so that an object that a caller keeps does not keep the store's table alive.
 type cachedDecoder struct {
-	encoding     wire.Encoding
-	decode       func(raw []byte) (any, error)
-	decodeCopy   func(raw []byte) (any, error)
-	decodeUpdate func(old any, was, is []byte) (oldValue, newValue any, err error)
-	cache        *decodedCache
+	encoding   wire.Encoding
+	decode     decodeFunc
+	decodeCopy decodeFunc
+	cache      *decodedCache
 }
+
+// decodeFunc is the type of Config.Decode.
+type decodeFunc = func(raw []byte, earlier *codec.Version) (any, error)
 
 // layout describes how an object is stored: packed with a dictionary, as received, or as a value.
 // Objects with the same dictionary share a layout. Each value has a separate layout with its

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/pack"
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -21,16 +22,14 @@ type Config struct {
 	Encoding wire.Encoding
 	// Decode returns the decoded value of an object: a pointer. It must not retain raw.
 	// Object.Decoded calls it in the caller's goroutine, without a lock of the store; several
-	// goroutines may call it at the same time. nil: Object.Decoded returns ErrNoDecoder.
-	Decode func(raw []byte) (any, error)
-	// DecodeCopy is called by Object.DecodeCopy. Like Decode, it returns the decoded value of an
-	// object, but the value must share no mutable memory with any other value. nil: the store uses
-	// Decode, whose values then must not share mutable memory either.
-	DecodeCopy func(raw []byte) (any, error)
-	// DecodeUpdate decodes two versions of an object for Store.Values: was and is. old is the value
-	// of was; if it is nil, DecodeUpdate decodes was as well. The new value may share memory with
-	// the old one. DecodeUpdate must not retain was or is. nil: Decode decodes each version.
-	DecodeUpdate func(old any, was, is []byte) (oldValue, newValue any, err error)
+	// goroutines may call it at the same time. earlier is an earlier version of the object, or nil;
+	// the value may share memory with that version's value. nil: Object.Decoded returns
+	// ErrNoDecoder.
+	Decode func(raw []byte, earlier *codec.Version) (any, error)
+	// DecodeCopy is Decode for Object.DecodeCopy: its value must share no mutable memory with any
+	// other value, and earlier is nil. nil: the store uses Decode, whose values then must not share
+	// mutable memory either.
+	DecodeCopy func(raw []byte, earlier *codec.Version) (any, error)
 	// DecodedBudget bounds the decoded objects that the store refers to, in bytes estimated from
 	// their raw size: those that are read repeatedly, and, up to half of the budget, those that
 	// handlers are about to receive (see Store.Values). Beyond the budget, the store releases
@@ -100,11 +99,10 @@ func New(cfg Config) *Store {
 		cfg.DecodeCopy = cfg.Decode
 	}
 	decoder := &cachedDecoder{
-		encoding:     cfg.Encoding,
-		decode:       cfg.Decode,
-		decodeCopy:   cfg.DecodeCopy,
-		decodeUpdate: cfg.DecodeUpdate,
-		cache:        newDecodedCache(cfg.DecodedIdle, cfg.DecodedBudget),
+		encoding:   cfg.Encoding,
+		decode:     cfg.Decode,
+		decodeCopy: cfg.DecodeCopy,
+		cache:      newDecodedCache(cfg.DecodedIdle, cfg.DecodedBudget),
 	}
 	s := &Store{
 		decoder:  decoder,

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func decodePod(raw []byte) (any, error) {
+func decodePod(raw []byte, _ *codec.Version) (any, error) {
 	pod := new(corev1.Pod)
 	return pod, pod.Unmarshal(raw)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/core/codec"
 )
 
 // valuesOf returns the values of a change. It keeps none of them alive.
@@ -228,30 +230,22 @@ func TestValuesOfDroppedChanges(t *testing.T) {
 	}
 }
 
-// TestValuesByUpdate checks that DecodeUpdate decodes the two versions of an update, with the old
-// value if it exists. If it fails, each version must be decoded alone, and the error must name the
-// object.
-func TestValuesByUpdate(t *testing.T) {
-	var olds []any
+// TestValuesOfUpdate checks that Decode receives the old version of an update with its value, and
+// whether a caller has received that value. If it fails, each version must be decoded alone, and
+// the error must name the object.
+func TestValuesOfUpdate(t *testing.T) {
+	var olds []codec.Version
 	fails := false
 	broken := errors.New("broken")
 	cfg := decodeConfig()
-	cfg.Decode = func(raw []byte) (any, error) {
+	cfg.Decode = func(raw []byte, earlier *codec.Version) (any, error) {
+		if earlier != nil {
+			olds = append(olds, *earlier)
+		}
 		if fails {
 			return nil, broken
 		}
-		return decodePod(raw)
-	}
-	cfg.DecodeUpdate = func(old any, was, is []byte) (any, any, error) {
-		if olds = append(olds, old); fails {
-			return nil, nil, broken
-		}
-		var err error
-		if old == nil {
-			old, err = decodePod(was)
-		}
-		fresh, err2 := decodePod(is)
-		return old, fresh, errors.Join(err, err2)
+		return decodePod(raw, earlier)
 	}
 	s := newStore(t, cfg)
 	w := fillPods(t, s, 1)
@@ -261,9 +255,9 @@ func TestValuesByUpdate(t *testing.T) {
 		w.Flush()
 		return nextOne(t, c)
 	}
-	_, first := valuesOf(t, s, change(200))
+	was, first := valuesOf(t, s, change(200))
 	_, second := valuesOf(t, s, change(201))
-	if len(olds) != 2 || olds[0] != nil || olds[1] != any(first) || second.ResourceVersion != "201" {
+	if len(olds) != 2 || olds[0].Value != any(was) || !olds[0].Unread || olds[1].Value != any(first) || olds[1].Unread || second.ResourceVersion != "201" {
 		t.Errorf("the old values are %v", olds)
 	}
 	runtime.KeepAlive(first)

@@ -142,7 +142,7 @@ func (rep *representation) object(raw []byte) ([]byte, error) {
 }
 
 func (rep *representation) appendJSON(dst, raw []byte) ([]byte, error) {
-	v, err := rep.codec.DecodeShared(raw)
+	v, err := rep.codec.DecodeShared(raw, nil)
 	if err != nil {
 		return dst, err
 	}
@@ -165,7 +165,7 @@ func (rep *representation) partialMetadata(raw []byte) (*metav1.PartialObjectMet
 			return nil, err
 		}
 	}
-	value, err := metadataCodec.Decode(raw)
+	value, err := metadataCodec.Decode(raw, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (rep *representation) row(raw []byte) (metav1.TableRow, error) {
 	}
 	row := metav1.TableRow{Cells: []any{p.Name}}
 	if len(rep.resource.Columns) > 0 {
-		object, err := rep.codec.DecodeShared(raw)
+		object, err := rep.codec.DecodeShared(raw, nil)
 		if err != nil {
 			return row, err
 		}

@@ -83,5 +83,5 @@ func (s *Session) decode(o *store.Object) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return codec.OfStruct(s.Info.Type).Decode(raw)
+	return codec.OfStruct(s.Info.Type).Decode(raw, nil)
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -41,22 +40,19 @@ func TestUpdateShared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			wasRaw, isRaw := marshal(t, test.was), marshal(t, test.is)
 			c := Of(test.was.(runtime.Object))
-			old, err := c.Decode(wasRaw)
+			old, err := c.Decode(wasRaw, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := c.Decode(isRaw)
+			want, err := c.Decode(isRaw, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, ok := c.decodeOver(old, wasRaw, isRaw)
-			if !ok {
-				t.Fatal("not decoded")
-			}
-			if !reflect.DeepEqual(got, want) {
+			got, err := c.DecodeShared(isRaw, &Version{Raw: wasRaw, Value: old})
+			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("got\n%v\nwant\n%v", got, want)
 			}
-			if decoded, err := c.Decode(wasRaw); err != nil || !reflect.DeepEqual(old, decoded) {
+			if decoded, err := c.Decode(wasRaw, nil); err != nil || !reflect.DeepEqual(old, decoded) {
 				t.Error("the old version has changed")
 			}
 			for _, field := range test.sharedFields {
@@ -72,48 +68,10 @@ func TestUpdateShared(t *testing.T) {
 	}
 }
 
-// TestUpdateSharedOfKinds checks that the later of two versions has its own kind, for any kind of
-// the earlier version, and still shares equal fields with the earlier version.
-func TestUpdateSharedOfKinds(t *testing.T) {
-	kinds := []metav1.TypeMeta{{}, {APIVersion: "v1", Kind: "Pod"}, {Kind: "a/b"}, {APIVersion: "a/b/c"}}
-	c := Of(&corev1.Pod{})
-	for _, was := range kinds {
-		for _, is := range kinds {
-			pod := podsim.New(1, 1).Pod(0)
-			pod.TypeMeta = was
-			wasRaw := encode(t, c, pod)
-			pod.TypeMeta, pod.Status.Phase = is, corev1.PodFailed
-			isRaw := encode(t, c, pod)
-			old, err := c.Decode(wasRaw)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, ok := c.decodeOver(old, wasRaw, isRaw)
-			alone, err := c.DecodeShared(isRaw)
-			if !ok || err != nil || !reflect.DeepEqual(got, alone) || got.(*corev1.Pod).TypeMeta != is {
-				t.Errorf("%v after %v is %v, %t, and alone %v, %v", is, was, got, ok, alone, err)
-			}
-			if !sharesMemory(reflect.ValueOf(old).Elem().FieldByName("Spec"), reflect.ValueOf(got).Elem().FieldByName("Spec")) {
-				t.Errorf("%v after %v shares nothing", is, was)
-			}
-			check.Equal(t, old.(*corev1.Pod).TypeMeta, was, "%v has changed to", was)
-		}
-	}
-}
-
 func marshal(t testing.TB, object interface{ Marshal() ([]byte, error) }) []byte {
 	t.Helper()
 	raw, err := object.Marshal()
 	check.NoError(t, err)
-	return raw
-}
-
-func encode(t testing.TB, c *Codec, object any) []byte {
-	t.Helper()
-	raw, ok := c.Encode(object)
-	if !ok || raw[0] == '{' {
-		t.Fatalf("%v is encoded as %.40q, %t", object, raw, ok)
-	}
 	return raw
 }
 
@@ -132,8 +90,8 @@ func sharesMemory(a, b reflect.Value) bool {
 	return false
 }
 
-// TestUpdateSharedDeclines checks that decodeOver rejects bytes that are not protobuf, are cut off,
-// have fields out of order, or have unknown fields.
+// TestUpdateSharedDeclines checks that decodeChanged rejects bytes that are not protobuf, are cut
+// off, have fields out of order, or have unknown fields.
 func TestUpdateSharedDeclines(t *testing.T) {
 	c := Of(&corev1.Pod{})
 	good := marshal(t, podsim.New(1, 1).Pod(0))
@@ -143,27 +101,15 @@ func TestUpdateSharedDeclines(t *testing.T) {
 		"unordered": append([]byte{0x12, 0}, good...),
 		"unknown":   append(good[:len(good):len(good)], 0x7a, 0),
 	} {
-		if _, ok := c.decodeOver(&corev1.Pod{}, good, bad); ok {
+		if _, ok := c.decodeChanged(bad, &Version{Raw: good, Value: &corev1.Pod{}}, true); ok {
 			t.Errorf("%s was decoded", name)
 		}
 	}
-	if _, ok := Of(&unstructured.Unstructured{}).decodeOver(nil, nil, nil); ok {
+	if _, ok := Of(&unstructured.Unstructured{}).decodeChanged(nil, &Version{}, true); ok {
 		t.Error("a type without protobuf was decoded")
 	}
-}
-
-// TestUpdateSharedOfMaps checks maps, whose entries are repetitions of one field.
-func TestUpdateSharedOfMaps(t *testing.T) {
-	was := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "c", ResourceVersion: "1"},
-		Data:       map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"},
-		BinaryData: map[string][]byte{"e": {5}, "f": {6}, "g": {7}},
-	}
-	is := was.DeepCopy()
-	is.ResourceVersion, is.Data["c"] = "2", "33"
-	got, ok := Of(was).decodeOver(was, marshal(t, was), marshal(t, is))
-	if !ok || !reflect.DeepEqual(got, is) {
-		t.Errorf("got %v, %v, want %v", got, ok, is)
+	if _, ok := New(reflect.TypeFor[*custom]()).decodeChanged([]byte("x"), &Version{Raw: []byte("x"), Value: &custom{}}, true); ok {
+		t.Error("a custom type was decoded")
 	}
 }
 
@@ -180,15 +126,15 @@ func FuzzUpdateShared(f *testing.F) {
 	f.Add(stating, one)
 	f.Add(stating, stating)
 	f.Fuzz(func(t *testing.T, was, is []byte) {
-		old, err := c.Decode(was)
+		old, err := c.Decode(was, nil)
 		if err != nil {
 			return
 		}
-		got, ok := c.decodeOver(old, was, is)
+		got, ok := c.decodeChanged(is, &Version{Raw: was, Value: old}, true)
 		if !ok {
 			return
 		}
-		want, err := c.Decode(is)
+		want, err := c.Decode(is, nil)
 		if err != nil {
 			t.Fatalf("decoded what cannot be decoded: %v", err)
 		}
