@@ -64,7 +64,8 @@ func bucketOf(generation uint64) []byte {
 // https://server". openBoltSink returns errOther if the database has another description, because
 // the stored resourceVersion is then invalid. The caller must call Close.
 func openBoltSink(path, what string) (*boltSink, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 1}) // fails if it is in use
+	// With a timeout, Open fails if another process has opened the database.
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 1})
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("open %s: another process has it open", path)
 	}
