@@ -26,7 +26,7 @@ type objectType struct {
 	resource schema.GroupVersionResource // if empty, discovery finds it by gvk
 	goType   reflect.Type                // the struct type; nil for unstructured objects
 	encoding wire.Encoding
-	as       string // source.PartialObjectMetadata for metadata-only objects, otherwise ""
+	metadata bool // the objects are metadata-only
 	codec    *codec.Codec
 }
 
@@ -48,7 +48,7 @@ func objectTypeOf[T Object](opts Options) (*objectType, error) {
 		t.goType = nil
 		return t, t.needResource(ptr)
 	case *metav1.PartialObjectMetadata:
-		t.as, t.encoding = source.PartialObjectMetadata, wire.Protobuf
+		t.metadata, t.encoding = true, wire.Protobuf
 		return t, t.needResource(ptr)
 	}
 	if t.codec.HasProtobuf() && isServedAsProtobuf(ptr.Elem()) {
@@ -133,7 +133,7 @@ func (t *objectType) name() string {
 
 // source returns the source that sends the LISTs and WATCHes of the type in one scope.
 func (t *objectType) source(cfg *rest.Config, sc scope, opts source.Options) (source.Source, error) {
-	r := source.Resource{GVR: t.resource, Namespace: sc.namespace, As: t.as, Encoding: t.encoding}
+	r := source.Resource{GVR: t.resource, Namespace: sc.namespace, MetadataOnly: t.metadata, Encoding: t.encoding}
 	if !t.resource.Empty() {
 		return source.New(cfg, r, opts)
 	}

@@ -146,6 +146,9 @@ func TestListWatchConfig(t *testing.T) {
 	for _, structs := range [][2]reflect.Value{{reflect.ValueOf(l), reflect.ValueOf(cfg)}, {reflect.ValueOf(l.Backoff), reflect.ValueOf(cfg.Backoff)}} {
 		for field, value := range structs[0].Fields() {
 			got := structs[1].FieldByName(field.Name)
+			if !got.IsValid() {
+				got = reflect.ValueOf(cfg.Query).FieldByName(field.Name)
+			}
 			if value.IsZero() {
 				t.Errorf("the test leaves %s empty", field.Name)
 			}

@@ -331,8 +331,7 @@ func TestRepresentations(t *testing.T) {
 func TestOwnInformers(t *testing.T) {
 	u, tp := startPaths(t)
 	pods := source.Resource{GVR: corev1.SchemeGroupVersion.WithResource("pods")}
-	for _, as := range []string{"", source.PartialObjectMetadata} {
-		pods.As = as
+	for _, pods.MetadataOnly = range []bool{false, true} {
 		for path, accept := range map[string]string{"?resourceVersion=0": pods.Accept(false), "?resourceVersion=0&watch=1&timeoutSeconds=1": pods.Accept(true)} {
 			u.forwarded("")
 			tp.get("jane", pods.Path()+path, "Accept", accept)

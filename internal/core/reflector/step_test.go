@@ -9,8 +9,26 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/testing/check"
 )
+
+// TestConfigOf checks that ConfigOf copies fields to the Config and to its Query, and that each
+// request has the parameters of Query.
+func TestConfigOf(t *testing.T) {
+	type mode Mode
+	cfg := ConfigOf(struct {
+		Mode          mode
+		ShardSelector string
+	}{mode(Pages), "a shard"})
+	check.Equal(t, cfg.Mode, Pages)
+	check.Equal(t, cfg.Query, metav1.ListOptions{ShardSelector: "a shard"})
+	for _, o := range []metav1.ListOptions{openList{}.options(cfg.Query), askNewest{}.options(cfg.Query), openWatch{}.options(cfg.Query)} {
+		check.Equal(t, o.ShardSelector, "a shard")
+	}
+}
 
 // TestQuietResource checks how often the reflector lists a resource that does not change. If no
 // bookmark was ever received, lists become rare. After one bookmark, their rate remains the same.

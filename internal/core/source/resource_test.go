@@ -15,25 +15,25 @@ var pods = source.Resource{GVR: schema.GroupVersionResource{Version: "v1", Resou
 func TestAccept(t *testing.T) {
 	for _, c := range []struct {
 		name        string
-		as          string
+		metadata    bool
 		enc         wire.Encoding
 		list, watch string
 	}{
-		{"default", "", 0,
+		{"default", false, 0,
 			"application/vnd.kubernetes.protobuf, application/json",
 			"application/vnd.kubernetes.protobuf;stream=watch, application/json"},
-		{"json", "", wire.JSON, "application/json", "application/json"},
-		{"metadata", source.PartialObjectMetadata, wire.Protobuf,
+		{"json", false, wire.JSON, "application/json", "application/json"},
+		{"metadata", true, wire.Protobuf,
 			"application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, " +
 				"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json",
 			"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1;stream=watch, " +
 				"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"},
-		{"metadata as json", source.PartialObjectMetadata, wire.JSON,
+		{"metadata as json", true, wire.JSON,
 			"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json",
 			"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"},
 	} {
 		r := pods
-		r.As, r.Encoding = c.as, c.enc
+		r.MetadataOnly, r.Encoding = c.metadata, c.enc
 		check.Equal(t, r.Accept(false), c.list, "%s, LIST", c.name)
 		check.Equal(t, r.Accept(true), c.watch, "%s, WATCH", c.name)
 	}
@@ -60,7 +60,6 @@ func TestResource(t *testing.T) {
 		{with(func(r *source.Resource) { r.GVR.Resource = "" }), ""},
 		{with(func(r *source.Resource) { r.GVR.Version = "" }), ""},
 		{with(func(r *source.Resource) { r.GVR.Group = "a/b" }), ""},
-		{with(func(r *source.Resource) { r.As = "Table" }), ""},
 		{with(func(r *source.Resource) { r.Encoding = 9 }), ""},
 	} {
 		err := c.resource.Validate()

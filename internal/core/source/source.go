@@ -106,7 +106,7 @@ func TimeoutOf(o metav1.ListOptions) time.Duration {
 	return time.Duration(*o.TimeoutSeconds) * time.Second
 }
 
-// PartialObjectMetadata is the value of Resource.As that requests only the metadata of objects.
+// PartialObjectMetadata is the kind of objects of which a server sends only the metadata.
 const PartialObjectMetadata = "PartialObjectMetadata"
 
 // Resource says which resource is listed and watched, and in which form. The parameters of a
@@ -114,8 +114,8 @@ const PartialObjectMetadata = "PartialObjectMetadata"
 type Resource struct {
 	GVR       schema.GroupVersionResource
 	Namespace string // "": all namespaces, or a cluster-scoped resource
-	// As is the form of the objects: "" for whole objects, or PartialObjectMetadata.
-	As string
+	// MetadataOnly requests the objects as PartialObjectMetadata.
+	MetadataOnly bool
 	// Encoding is the requested encoding. 0 means Protobuf. A request for Protobuf also accepts JSON,
 	// because servers have no protobuf for custom resources. A request for JSON accepts only JSON.
 	// List.Encoding and Watch.Encoding return the encoding of the response.
@@ -133,9 +133,6 @@ func (r Resource) Validate() error {
 			return fmt.Errorf("%w: %q %s", ErrResource, segment, bad[0])
 		}
 	}
-	if r.As != "" && r.As != PartialObjectMetadata {
-		return fmt.Errorf("%w: as %q is not known", ErrResource, r.As)
-	}
 	switch r.Encoding {
 	case 0, wire.Protobuf, wire.JSON:
 		return nil
@@ -146,22 +143,14 @@ func (r Resource) Validate() error {
 // Path returns the URL path below the server's root, such as
 // /apis/apps/v1/namespaces/default/deployments.
 func (r Resource) Path() string {
-	var b strings.Builder
-	if r.GVR.Group == "" {
-		b.WriteString("/api")
-	} else {
-		b.WriteString("/apis/")
-		b.WriteString(r.GVR.Group)
+	root, namespace := "/api/", ""
+	if r.GVR.Group != "" {
+		root = "/apis/" + r.GVR.Group + "/"
 	}
-	b.WriteString("/")
-	b.WriteString(r.GVR.Version)
 	if r.Namespace != "" {
-		b.WriteString("/namespaces/")
-		b.WriteString(r.Namespace)
+		namespace = "/namespaces/" + r.Namespace
 	}
-	b.WriteString("/")
-	b.WriteString(r.GVR.Resource)
-	return b.String()
+	return root + r.GVR.Version + namespace + "/" + r.GVR.Resource
 }
 
 // Accept returns the Accept header of a LIST, or of a WATCH if watch is true.
@@ -172,7 +161,7 @@ func (r Resource) Path() string {
 // request with q values to the server instead of serving it from its cache.
 func (r Resource) Accept(watch bool) string {
 	partial := ""
-	if r.As == PartialObjectMetadata {
+	if r.MetadataOnly {
 		kind := PartialObjectMetadata
 		if !watch {
 			kind += "List"
