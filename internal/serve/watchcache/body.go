@@ -13,7 +13,6 @@ import (
 
 	"github.com/weirproject/weir/internal/core/compress"
 	"github.com/weirproject/weir/internal/core/request"
-	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
@@ -48,9 +47,6 @@ const unreadRetrySeconds = 1
 // unread response bytes.
 var ErrUnread = apierrors.NewTooManyRequests("The caller's unread responses have used up their memory, please try again later.", unreadRetrySeconds)
 
-// isUnread reports whether an error is ErrUnread, and not another StatusError.
-func isUnread(err error) bool { return errors.Is(err, ErrUnread) }
-
 // charge charges n bytes to p, and returns ErrUnread if the budget has no room. It returns nil for
 // a nil Payer.
 func (p *Payer) charge(n int64) (*budget.Charge, error) {
@@ -71,11 +67,6 @@ func (p *Payer) affords(n int64) bool {
 
 // gzipAbove is the size in bytes above which a LIST body is gzipped for clients that accept it.
 const gzipAbove = 128 << 10
-
-// maxHTTP2Write is the size of one write over HTTP/2. Together with the header of its frame, it
-// fills one TLS record. A frame of 16 KiB would need a second record for its last bytes, and one
-// more system call.
-const maxHTTP2Write = 16<<10 - 9
 
 // sender writes the body of a response to its client in pieces. Each write must end within the
 // deadline. After a call of compress, the sender compresses the body.
@@ -155,9 +146,6 @@ func (c *Cache) newBody(w http.ResponseWriter, r *http.Request, page int64) (*bo
 		ctx: r.Context(), acceptsGzip: request.AcceptsGzip(r.Header), payer: p, charge: charge,
 	}
 	b.Reset(unbuffered{b})
-	if r.ProtoMajor == 2 && !c.cfg.BuffersWrites {
-		b.out.maxWrite = maxHTTP2Write
-	}
 	b.out.deadline.beginState(listRate)
 	return b, nil
 }
@@ -174,16 +162,6 @@ func (b *body) hold(n int) error {
 	}
 	b.scratch += more
 	return nil
-}
-
-// appendObject unpacks an object directly into the free part of the buffer, if the object fits
-// there. Otherwise it unpacks the object into new memory.
-func (b *body) appendObject(o *store.Object) error {
-	raw, err := o.AppendRaw(b.AvailableBuffer())
-	if err == nil {
-		_, err = b.Write(raw)
-	}
-	return err
 }
 
 // unbuffered is the writer below the buffer of a body. It writes the buffered bytes to the client.

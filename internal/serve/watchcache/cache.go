@@ -41,10 +41,6 @@ type Config struct {
 	// Flush decides how long a watcher waits between two writes while changes arrive continuously.
 	// nil: the watcher writes each change immediately.
 	Flush *FlushPacer
-	// BuffersWrites says that the server buffers writes to a connection during a response, as the
-	// proxy does. The cache then writes a LIST in the largest pieces. false: each write fills one TLS
-	// record.
-	BuffersWrites bool
 	// ExpireLate ends a watch with 410 Expired in two cases: the watch has fallen behind the change
 	// log, or a relist found its next change, which may then replace several changes. false: the
 	// cache sends such a watch one change per key instead.
@@ -133,16 +129,18 @@ func New(cfg Config) (*Cache, error) {
 	if c.fields, err = compileFields(cfg.Encoding, &r); err != nil {
 		return nil, err
 	}
+	var names []string
 	if cfg.LabelSets {
-		if err := c.indexes.addPermanent(labelSetIndex); err != nil {
-			return nil, err
-		}
+		names = append(names, labelSetIndex)
 	}
 	for _, f := range r.Fields {
 		if f.Indexed {
-			if err := c.indexes.addPermanent(fieldIndexName(f.Label)); err != nil {
-				return nil, err
-			}
+			names = append(names, fieldPrefix+f.Label)
+		}
+	}
+	for _, name := range names {
+		if err := c.indexes.add(name, &index{permanent: true}); err != nil {
+			return nil, err
 		}
 	}
 	return c, nil
@@ -220,24 +218,22 @@ func (c *Cache) Serve(w http.ResponseWriter, r *http.Request, rd *request.Reques
 // the changes, and returns when the WATCH ends. For other requests, rest is nil. The caller must
 // call rest unless it is nil.
 func (c *Cache) Begin(w http.ResponseWriter, r *http.Request, rd *request.Request) (rest func()) {
-	var err error
-	if rd.Verb == "get" {
-		if err = c.get(w, r, rd); err != nil {
-			WriteError(w, r, err)
-		}
-		return nil
-	}
-	if rest, err = c.begin(w, r, rd); err != nil {
+	rest, err := c.begin(w, r, rd)
+	if err != nil {
 		c.counters.failed(err)
 		WriteError(w, r, err)
 	}
 	return rest
 }
 
-// begin answers a LIST, or starts a WATCH. It returns an error only if it has written nothing to w.
+// begin implements Begin. It returns an error only if it has written nothing to w. An error without a
+// Status becomes a 500.
 func (c *Cache) begin(w http.ResponseWriter, r *http.Request, rd *request.Request) (rest func(), err error) {
 	if err := c.ready(); err != nil {
 		return nil, err
+	}
+	if rd.Verb == "get" {
+		return nil, c.get(w, r, rd)
 	}
 	rep, err := c.negotiate(rd.Accept, &rd.Options)
 	if err != nil {

@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"math"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -60,7 +61,7 @@ func TestWriteEndsMeanwhile(t *testing.T) {
 				}
 				if shed {
 					time.Sleep(2 * slowAfter)
-					check.Equal(t, ds.shedStuck(2), 1, "are shed")
+					check.Equal(t, shedStuck(ds, 2), 1, "are shed")
 				} else {
 					time.Sleep(ds.timeout * 3 / 2)
 					synctest.Wait()
@@ -71,6 +72,12 @@ func TestWriteEndsMeanwhile(t *testing.T) {
 			})
 		}
 	}
+}
+
+// shedStuck ends up to n watches whose clients do not read, and returns their number.
+func shedStuck(ds *writeDeadlines, n int) int {
+	ended, _ := ds.shed(true, n, math.MaxInt64)
+	return ended
 }
 
 // TestDeafClients checks a client that was cut off and whose write continues, as over HTTP/2 while
@@ -89,9 +96,9 @@ func TestDeafClients(t *testing.T) {
 		}
 		time.Sleep(2 * slowAfter)
 		for i := range deaf {
-			check.Equal(t, ds.shedStuck(1), 1, "round %d: are let go", i)
+			check.Equal(t, shedStuck(ds, 1), 1, "round %d: are let go", i)
 		}
-		if n := ds.shedStuck(1); n != 0 || !deaf[0].cut || !deaf[1].cut || !deaf[2].cut {
+		if n := shedStuck(ds, 1); n != 0 || !deaf[0].cut || !deaf[1].cut || !deaf[2].cut {
 			t.Errorf("%d are let go again", n)
 		}
 		time.Sleep(3 * ds.timeout)
@@ -152,7 +159,7 @@ func TestShedSparesThoseSentNothing(t *testing.T) {
 			s.deadline.source.Store(&source)
 			s.write(make([]byte, 2*streamBuffer))
 			time.Sleep(2 * slowAfter)
-			check.Equal(t, tc.cache.ShedStuck(9), 0, "compressed %v: are let go", zip)
+			check.Equal(t, shedStuck(&tc.cache.watchWrites, 9), 0, "compressed %v: are let go", zip)
 			if err := s.flush(); err != nil {
 				t.Error(err)
 			}

@@ -32,15 +32,10 @@ func (c *Cache) Drain(over time.Duration) {
 	d.once.Do(func() {
 		d.deadline = time.Now().Add(over)
 		close(d.begun)
-		finish := func() {
+		timer := time.AfterFunc(over, func() {
 			d.finish()
 			c.watchWrites.close(drainGrace)
-		}
-		if over <= 0 {
-			finish()
-			return
-		}
-		timer := time.AfterFunc(over, finish)
+		})
 		context.AfterFunc(c.closing, func() { timer.Stop() })
 	})
 }

@@ -35,11 +35,11 @@ type encodeCache struct {
 	versions int64 // bytes of the retained versions, counted once per entry
 }
 
-// encodeKey identifies one version of an object in one representation.
+// encodeKey identifies one version of an object in one representation, as an event or alone.
 type encodeKey struct {
 	object         *store.Object
-	event          wire.EventType
-	rv             uint64 // of a deletion
+	event          wire.EventType // 0: only the object
+	rv             uint64         // of a deletion
 	representation representationKey
 }
 
@@ -130,13 +130,7 @@ const shareAbove = 8 << 10
 // safe for concurrent use.
 type sharedBodies struct {
 	mu   sync.Mutex
-	open map[bodyKey]*sharedBody
-}
-
-// bodyKey identifies one version of an object in one representation.
-type bodyKey struct {
-	object         *store.Object
-	representation representationKey
+	open map[encodeKey]*sharedBody // without an event
 }
 
 // errEncoding is the error of the GETs that share a body if the GET that encodes it panics.
@@ -157,7 +151,7 @@ type sharedBody struct {
 // get returns the body of an object in a representation. It calls encode unless another GET has
 // encoded the body. The result is shared; do not modify it. The caller must call release. The error
 // is ErrUnread, or encode's error.
-func (sb *sharedBodies) get(k bodyKey, p *Payer, encode func() ([]byte, error)) (body []byte, release func(), err error) {
+func (sb *sharedBodies) get(k encodeKey, p *Payer, encode func() ([]byte, error)) (body []byte, release func(), err error) {
 	size := int64(k.object.Size())
 	e, err := sb.join(k, p, size)
 	if err != nil {
@@ -182,7 +176,7 @@ func (sb *sharedBodies) get(k bodyKey, p *Payer, encode func() ([]byte, error)) 
 }
 
 // join adds a GET to the readers of a body. A body smaller than shareAbove is not shared.
-func (sb *sharedBodies) join(k bodyKey, p *Payer, size int64) (*sharedBody, error) {
+func (sb *sharedBodies) join(k encodeKey, p *Payer, size int64) (*sharedBody, error) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	e := sb.open[k]
@@ -193,7 +187,7 @@ func (sb *sharedBodies) join(k bodyKey, p *Payer, size int64) (*sharedBody, erro
 		}
 		if e = (&sharedBody{charge: charge}); size >= shareAbove {
 			if sb.open == nil {
-				sb.open = map[bodyKey]*sharedBody{}
+				sb.open = map[encodeKey]*sharedBody{}
 			}
 			sb.open[k] = e
 		}
@@ -203,7 +197,7 @@ func (sb *sharedBodies) join(k bodyKey, p *Payer, size int64) (*sharedBody, erro
 }
 
 // leave removes a GET from the readers. If that GET paid for the body, the next GET pays.
-func (sb *sharedBodies) leave(k bodyKey, e *sharedBody, p *Payer) {
+func (sb *sharedBodies) leave(k encodeKey, e *sharedBody, p *Payer) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	i := slices.Index(e.readers, p)

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
@@ -28,7 +27,7 @@ func (wt *watcher) writeEvent(t wire.EventType, o *store.Object, rv uint64) erro
 		})
 	}
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return err
 	}
 	if own, ok := o.ResourceVersionNumber(); ok && t != wire.Deleted {
 		rv = own
@@ -68,19 +67,10 @@ func (wt *watcher) encodeEvent(t wire.EventType, o *store.Object, rv uint64) ([]
 // rather than never. A client that merges several watches does not conclude that it has received
 // every change up to the deletion.
 func (wt *watcher) sendChange(ch *store.Change) error {
-	before, after := false, false
-	var err error
-	if ch.Old != nil {
-		if before, err = wt.matcher.match(ch.Old); err != nil {
-			return apierrors.NewInternalError(err)
-		}
-	}
-	if ch.New != nil {
-		if after, err = wt.matcher.match(ch.New); err != nil {
-			return apierrors.NewInternalError(err)
-		}
-	}
+	before, after, err := wt.matches(ch)
 	switch {
+	case err != nil:
+		return err
 	case before && after && !ch.Old.SameUID(ch.New):
 		// The object was deleted and created again. A client that resumes between the two events receives
 		// the new object.
@@ -102,6 +92,17 @@ func (wt *watcher) sendChange(ch *store.Change) error {
 	return err
 }
 
+// matches reports whether the old version of a changed object matched, and whether the new one does.
+func (wt *watcher) matches(ch *store.Change) (before, after bool, err error) {
+	if ch.Old != nil {
+		before, err = wt.matcher.match(ch.Old)
+	}
+	if ch.New != nil && err == nil {
+		after, err = wt.matcher.match(ch.New)
+	}
+	return before, after, err
+}
+
 // batch is the number of changes that a watcher reads in one call.
 const batch = 64
 
@@ -117,10 +118,13 @@ const maxScratch = 64 << 10
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-func newScratch() *scratch { return scratches.Get().(*scratch) }
-
-// lend gives the buffers to the matcher and the representation until release.
-func (s *scratch) lend(m *matcher, rep *representation) { m.own, rep.scratch = s.raw, s.object }
+// newScratch returns a scratch, of which the matcher and the representation use the first buffers
+// until release.
+func newScratch(m *matcher, rep *representation) *scratch {
+	s := scratches.Get().(*scratch)
+	m.own, rep.scratch = s.raw, s.object
+	return s
+}
 
 // release takes the buffers back and returns the scratch to the pool. The caller must have cleared
 // s.changes.
@@ -250,7 +254,7 @@ func (wt *watcher) writeBookmark(rv uint64, annotations map[string]string) error
 	p := metav1.ObjectMeta{ResourceVersion: resourceversion.Format(rv), Annotations: annotations}
 	object, err := wt.rep.bookmark(&metav1.PartialObjectMetadata{ObjectMeta: p})
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return err
 	}
 	wt.cache.counters.bookmarks.Add(1)
 	wt.out.write(wire.AppendEvent(nil, wt.rep.Encoding, wire.Bookmark, wt.rep.typeMeta(), object))

@@ -18,16 +18,10 @@ type heldChanges struct {
 
 	mu       sync.Mutex
 	versions map[*store.Object]int // old versions: the number of waiting changes that refer to each
-	most     int                   // the largest number of entries that this map has had
 }
 
-const (
-	// changeBytes is the size of a waiting change without its objects, including its place in a queue.
-	changeBytes = 80
-	// fewVersions is the number of entries up to which release keeps an empty map of versions for
-	// reuse.
-	fewVersions = 256
-)
+// changeBytes is the size of a waiting change without its objects, including its place in a queue.
+const changeBytes = 80
 
 // sizeOf returns the bytes of a waiting change, including its old version.
 func sizeOf(ch *store.Change) int64 {
@@ -49,7 +43,6 @@ func (hc *heldChanges) hold(ch *store.Change) {
 		if hc.versions[ch.Old]++; hc.versions[ch.Old] == 1 {
 			bytes = sizeOf(ch)
 		}
-		hc.most = max(hc.most, len(hc.versions))
 	}
 	hc.bytes.Add(bytes)
 }
@@ -65,8 +58,8 @@ func (hc *heldChanges) release(ch *store.Change) int64 {
 			delete(hc.versions, ch.Old)
 			bytes = sizeOf(ch)
 		}
-		if len(hc.versions) == 0 && hc.most > fewVersions {
-			hc.versions, hc.most = nil, 0 // a map never shrinks
+		if len(hc.versions) == 0 {
+			hc.versions = nil // a map never shrinks
 		}
 	}
 	hc.bytes.Add(-bytes)

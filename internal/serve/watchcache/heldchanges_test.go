@@ -270,7 +270,7 @@ func TestCatchUpIsCounted(t *testing.T) {
 					t.Errorf("the slowest watcher is %d changes behind", n)
 				}
 				time.Sleep(2 * slowAfter)
-				if n := lc.cache.ShedStuck(1); n != 1 {
+				if n := shedStuck(&lc.cache.watchWrites, 1); n != 1 {
 					t.Fatalf("%d are let go", n)
 				}
 				synctest.Wait()
@@ -319,7 +319,7 @@ func TestStateIsCounted(t *testing.T) {
 				put()
 				lc.expectCounted("state", objects)
 				time.Sleep(2 * slowAfter)
-				check.Equal(t, lc.cache.ShedStuck(9), watches, "are let go")
+				check.Equal(t, shedStuck(&lc.cache.watchWrites, 9), watches, "are let go")
 				synctest.Wait()
 				if n := lc.cache.BacklogBytes(); n > 2*largeBytes {
 					t.Errorf("%d bytes are counted after their end", n)
@@ -337,9 +337,7 @@ func TestSharedChangesCountOnce(t *testing.T) {
 		defer lc.close()
 		lc.putLarge("ns", "a", "red")
 		for range many {
-			sub, _, _, err := lc.cache.hub.subscribe(interest{by: byNamespace, values: []string{"ns"}, namespace: "ns"})
-			check.NoError(t, err)
-			defer sub.Close()
+			defer lc.subscribe(interest{values: []interestValue{{byNamespace, "", "ns"}}, namespace: "ns"}).Close()
 		}
 		for range changes {
 			lc.putLarge("ns", "a", "red")

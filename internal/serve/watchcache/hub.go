@@ -29,28 +29,6 @@ type hub struct {
 	backlogLock sync.RWMutex
 }
 
-// subscribe returns a snapshot, its resourceVersion, and a subscription to the changes after the
-// snapshot.
-func (h *hub) subscribe(of interest) (sub *subscription, sn *store.Snapshot, rv uint64, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := h.open(); err != nil {
-		return nil, nil, 0, err
-	}
-	for {
-		h.dispatch() // most changes, before Observe may block a writer
-		h.cache.clock.Observe(func(now uint64) {
-			rv, sn = now, h.cache.store.Snapshot()
-			h.dispatch()
-		})
-		// Try again if a writer changed the store between Snapshot and dispatch. That can happen if the
-		// cache's Clock does not stop writers while subscribe runs.
-		if h.cursor.Revision() == sn.Revision() || h.cursor.Closed() {
-			return h.add(newSubscription(h, of)), sn, rv, nil
-		}
-	}
-}
-
 // join replaces cursor by a subscription, and closes cursor. The subscription first delivers the
 // changes that cursor has not delivered yet.
 func (h *hub) join(of interest, cursor *store.Cursor) (*subscription, error) {

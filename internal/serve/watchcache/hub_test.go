@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"reflect"
@@ -29,18 +30,18 @@ func TestInterests(t *testing.T) {
 		{"", "labelSelector=color", nil},
 		{"", "fieldSelector=spec.color!%3Dred", nil},
 		{"", "fieldSelector=metadata.name!%3Da", nil},
-		{"ns", "", &interest{by: byNamespace, values: []string{"ns"}, namespace: "ns"}},
-		{"", "fieldSelector=metadata.namespace%3Dns", &interest{by: byNamespace, values: []string{"ns"}, namespace: "ns"}},
-		{"", "fieldSelector=metadata.name%3Da", &interest{by: byName, values: []string{"a"}}},
-		{"ns", "fieldSelector=metadata.name%3Da", &interest{by: byKey, values: []string{"ns/a"}, namespace: "ns"}},
+		{"ns", "", &interest{values: []interestValue{{byNamespace, "", "ns"}}, namespace: "ns"}},
+		{"", "fieldSelector=metadata.namespace%3Dns", &interest{values: []interestValue{{byNamespace, "", "ns"}}, namespace: "ns"}},
+		{"", "fieldSelector=metadata.name%3Da", &interest{values: []interestValue{{byName, "", "a"}}}},
+		{"ns", "fieldSelector=metadata.name%3Da", &interest{values: []interestValue{{byKey, "", "ns/a"}}, namespace: "ns"}},
 		{"", "fieldSelector=metadata.name%3Da,metadata.name%3Db", &interest{}},
-		{"", "fieldSelector=spec.color%3Dred", &interest{by: byField, name: "spec.color", values: []string{"red"}}},
-		{"", "fieldSelector=spec.color%3D", &interest{by: byField, name: "spec.color", values: []string{""}}},
-		{"ns", "fieldSelector=spec.color!%3Dred", &interest{by: byNamespace, values: []string{"ns"}, namespace: "ns"}},
+		{"", "fieldSelector=spec.color%3Dred", &interest{values: []interestValue{{byField, "spec.color", "red"}}}},
+		{"", "fieldSelector=spec.color%3D", &interest{values: []interestValue{{byField, "spec.color", ""}}}},
+		{"ns", "fieldSelector=spec.color!%3Dred", &interest{values: []interestValue{{byNamespace, "", "ns"}}, namespace: "ns"}},
 		{"ns", "fieldSelector=spec.color%3Dred&labelSelector=color%3Dred",
-			&interest{by: byField, name: "spec.color", values: []string{"red"}, namespace: "ns"}},
-		{"", "labelSelector=x,color%3Dred", &interest{by: byLabel, name: "color", values: []string{"red"}}},
-		{"", "labelSelector=color+in+(red,blue)", &interest{by: byLabel, name: "color", values: []string{"blue", "red"}}},
+			&interest{values: []interestValue{{byField, "spec.color", "red"}}, namespace: "ns"}},
+		{"", "labelSelector=x,color%3Dred", &interest{values: []interestValue{{byLabel, "color", "red"}}}},
+		{"", "labelSelector=color+in+(red,blue)", &interest{values: []interestValue{{byLabel, "color", "blue"}, {byLabel, "color", "red"}}}},
 	} {
 		q, err := url.ParseQuery(tt.query)
 		check.NoError(t, err)
@@ -49,7 +50,7 @@ func TestInterests(t *testing.T) {
 		sel, err := tc.cache.newSelector(tt.namespace, "", p)
 		check.NoError(t, err)
 		got, ok := sel.interest(tc.cache)
-		slices.Sort(got.values)
+		slices.SortFunc(got.values, func(a, b interestValue) int { return cmp.Compare(a.value, b.value) })
 		if ok != (tt.want != nil) || ok && !reflect.DeepEqual(got, *tt.want) {
 			t.Errorf("%s %s: %+v %v", tt.namespace, tt.query, got, ok)
 		}
@@ -59,7 +60,7 @@ func TestInterests(t *testing.T) {
 	sel, err := clustered.cache.newSelector("", "a", &request.Options{})
 	check.NoError(t, err)
 	// The resource is cluster-scoped, so the name is the key.
-	if got, ok := sel.interest(clustered.cache); !ok || got.by != byKey || got.values[0] != "a" {
+	if got, ok := sel.interest(clustered.cache); !ok || got.values[0] != (interestValue{byKey, "", "a"}) {
 		t.Errorf("%+v %v", got, ok)
 	}
 }
@@ -181,10 +182,7 @@ func TestLateHub(t *testing.T) {
 	tc := newTestCache(t, 1000, nil)
 	defer tc.close()
 	h := &tc.cache.hub
-	sub, _, rv, err := h.subscribe(interest{by: byLabel, name: "color", values: []string{"red"}})
-	if err != nil || rv != tc.rv {
-		t.Fatal(rv, err)
-	}
+	sub := tc.subscribe(interest{values: []interestValue{{byLabel, "color", "red"}}})
 	defer sub.Close()
 	h.mu.Lock()
 	for i := range 100 {

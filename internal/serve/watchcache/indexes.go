@@ -57,9 +57,6 @@ type indexCounters struct{ lists, states, fetched, returned atomic.Uint64 }
 
 const labelPrefix, fieldPrefix = "l:", "f:"
 
-func labelIndexName(label string) string { return labelPrefix + label }
-func fieldIndexName(field string) string { return fieldPrefix + field }
-
 // storeIndex returns the store's definition of an index.
 func (xs *indexes) storeIndex(name string) (store.Index, error) {
 	if name == labelSetIndex {
@@ -76,7 +73,8 @@ func (xs *indexes) storeIndex(name string) (store.Index, error) {
 	return store.FieldIndex(f.paths[0]), nil
 }
 
-func (xs *indexes) addToStore(name string) error {
+// add builds an index in the store.
+func (xs *indexes) add(name string, x *index) error {
 	source, err := xs.storeIndex(name)
 	if err == nil {
 		err = xs.cache.store.AddIndex(name, source)
@@ -84,17 +82,9 @@ func (xs *indexes) addToStore(name string) error {
 	if err != nil {
 		return fmt.Errorf("watchcache: index %s: %w", name, err)
 	}
-	return nil
-}
-
-// addPermanent builds an index that is never dropped.
-func (xs *indexes) addPermanent(name string) error {
-	if err := xs.addToStore(name); err != nil {
-		return err
-	}
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
-	xs.byName[name] = &index{permanent: true}
+	xs.byName[name] = x
 	return nil
 }
 
@@ -184,11 +174,10 @@ func (xs *indexes) hasRoom(now time.Time) bool {
 // build builds an index in a separate goroutine, one index at a time. If it fails, later queries
 // charge the index again.
 func (xs *indexes) build(name string) {
-	err := xs.addToStore(name)
+	err := xs.add(name, &index{used: time.Now()})
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
 	if xs.building = false; err == nil {
-		xs.byName[name] = &index{used: time.Now()}
 		xs.built.Add(1)
 	}
 }

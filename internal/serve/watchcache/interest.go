@@ -10,9 +10,7 @@ import (
 // interest says which changes a watcher needs: the changes of objects that have, or had, one of the
 // values.
 type interest struct {
-	by        attribute
-	name      string // of the field or the label
-	values    []string
+	values    []interestValue
 	namespace string          // also required; empty: any
 	shard     *shard.Selector // for byShard; its text is the value
 }
@@ -21,8 +19,7 @@ type interest struct {
 type attribute uint8
 
 const (
-	byNothing attribute = iota // no change concerns the watcher
-	byKey
+	byKey attribute = iota
 	byName
 	byNamespace
 	byField
@@ -36,39 +33,38 @@ const maxValues = 64
 // interest returns the most selective requirement of s that the hub can look up. ok is false if s
 // has no such requirement.
 func (s *selector) interest(c *Cache) (interest, bool) {
-	r := interest{namespace: s.namespace}
-	one := func(by attribute, value string) (interest, bool) {
-		r.by, r.values = by, []string{value}
-		return r, true
+	one := func(by attribute, name, value string) (interest, bool) {
+		return interest{[]interestValue{{by, name, value}}, s.namespace, s.shard}, true
 	}
 	switch {
 	case s.never:
 		return interest{}, true
 	case s.name != "" && s.namespace != "":
-		return one(byKey, s.namespace+"/"+s.name)
+		return one(byKey, "", s.namespace+"/"+s.name)
 	case s.name != "" && !c.resource.Namespaced:
-		return one(byKey, s.name)
+		return one(byKey, "", s.name)
 	case s.name != "":
-		return one(byName, s.name)
+		return one(byName, "", s.name)
 	}
 	for _, t := range s.fields {
 		if name := t.field.Label; !t.not && c.fields[name] == t.field {
-			r.name = name
-			return one(byField, t.value)
+			return one(byField, name, t.value)
 		}
 	}
 	for i := range s.labels {
-		if values, ok := s.labels[i].exactValues(); ok {
-			r.by, r.name, r.values = byLabel, s.labels[i].key, values
+		if values, ok := exactValues(&s.labels[i]); ok {
+			r := interest{namespace: s.namespace}
+			for _, value := range values {
+				r.values = append(r.values, interestValue{byLabel, s.labels[i].Key(), value})
+			}
 			return r, true
 		}
 	}
 	if s.shard != nil {
-		r.shard = s.shard
-		return one(byShard, s.shard.String())
+		return one(byShard, "", s.shard.String())
 	}
 	if s.namespace != "" {
-		return one(byNamespace, s.namespace)
+		return one(byNamespace, "", s.namespace)
 	}
 	return interest{}, false
 }
@@ -98,16 +94,14 @@ func (ix *interestIndex) add(s *subscription) {
 		ix.subscriptions = map[interestValue][]*subscription{}
 		ix.scanned = map[interestValue]int{}
 	}
-	for _, value := range s.interest.values {
-		v := interestValue{s.interest.by, s.interest.name, value}
+	for _, v := range s.interest.values {
 		ix.subscriptions[v] = append(ix.subscriptions[v], s)
 		ix.count(v, 1)
 	}
 }
 
 func (ix *interestIndex) remove(s *subscription) {
-	for _, value := range s.interest.values {
-		v := interestValue{s.interest.by, s.interest.name, value}
+	for _, v := range s.interest.values {
 		list := ix.subscriptions[v]
 		i, last := slices.Index(list, s), len(list)-1
 		list[i], list[last] = list[last], nil

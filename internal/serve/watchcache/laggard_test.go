@@ -139,10 +139,10 @@ func TestExpireLaggard(t *testing.T) {
 	}
 }
 
-// TestShedLargest checks that the cache can end a watch whose client reads more slowly than changes
+// TestShedMarked checks that the cache can end a watch whose client reads more slowly than changes
 // arrive, between two events. The watch ends with a bookmark if the client has the state of one
-// version, and with 410 otherwise. ShedLargest ends no watch that keeps up.
-func TestShedLargest(t *testing.T) {
+// version, and with 410 otherwise. Shed ends no watch that keeps up.
+func TestShedMarked(t *testing.T) {
 	const many, pause, all = 500, 2 * time.Second, 1 << 40
 	for name, tt := range map[string]struct {
 		logBytes int64
@@ -169,15 +169,15 @@ func TestShedLargest(t *testing.T) {
 				d := tc.watchSlowly(pause, "allowWatchBookmarks=1&"+tt.query)
 				synctest.Wait()
 				put()
-				if told, _ := tc.cache.ShedLargest(9, all); told != 0 {
+				if told, _ := tc.cache.Shed(false, 9, all); told != 0 {
 					t.Errorf("%d watches must end that only just started to send", told)
 				}
 				time.Sleep(pause * 3 / 2)
-				if told, _ := tc.cache.ShedLargest(9, 0); told != 0 {
+				if told, _ := tc.cache.Shed(false, 9, 0); told != 0 {
 					t.Errorf("%d watches must end without a need", told)
 				}
-				told, bytes := tc.cache.ShedLargest(9, all)
-				if again, same := tc.cache.ShedLargest(9, all); told != 1 || bytes == 0 || again != 0 || same != bytes {
+				told, bytes := tc.cache.Shed(false, 9, all)
+				if again, same := tc.cache.Shed(false, 9, all); told != 1 || bytes == 0 || again != 0 || same != bytes {
 					t.Errorf("%d watches must end, with %d bytes, and again %d, with %d", told, bytes, again, same)
 				}
 				time.Sleep(2 * pause)

@@ -3,6 +3,7 @@ package watchcache
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"net/http"
 	"slices"
@@ -75,9 +76,7 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, rd *request.Request
 	}
 	pl := c.planQuery(st, s)
 	m := &matcher{selector: pl.residual, cache: c}
-	sc := newScratch()
-	sc.lend(m, &rep)
-	defer sc.release(m, &rep)
+	defer newScratch(m, &rep).release(m, &rep)
 	ctx := r.Context()
 	pg, err := c.page(ctx, &pl, s, start, limit, m)
 	if pg.next != "" {
@@ -90,7 +89,7 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, rd *request.Request
 		panic(http.ErrAbortHandler)
 	}
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return err
 	}
 	w.Header().Set("Content-Type", rep.ContentType())
 	w.Header().Set("Cache-Control", "no-cache, private")
@@ -110,7 +109,7 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, rd *request.Request
 	if err == nil {
 		err = out.Close()
 	}
-	if isUnread(err) && !out.started {
+	if errors.Is(err, ErrUnread) && !out.started {
 		return err
 	}
 	if err != nil && !out.clientGone {
@@ -142,9 +141,9 @@ func (c *Cache) page(ctx context.Context, pl *queryPlan, s *selector, start stri
 	chosen := make([]*store.Object, 0, min(pl.estimate, maxPreallocated))
 	fetched, remaining := 0, int64(0)
 	for o := range pl.walk(start) {
-		if err := checkCanceled(ctx, fetched); err != nil {
+		if fetched%checkEvery == 0 && ctx.Err() != nil {
 			c.indexes.record(pl, s, false, fetched, len(chosen))
-			return pg, err
+			return pg, ctx.Err()
 		}
 		fetched++
 		ok, err := m.match(o)
@@ -178,20 +177,12 @@ func (c *Cache) page(ctx context.Context, pl *queryPlan, s *selector, start stri
 // checkEvery is the number of objects between two checks whether the client has disconnected.
 const checkEvery = 64
 
-// checkCanceled returns ctx's error if n is a multiple of checkEvery, and nil otherwise.
-func checkCanceled(ctx context.Context, n int) error {
-	if n%checkEvery != 0 {
-		return nil
-	}
-	return ctx.Err()
-}
-
 // measureItems returns the size of the items in a protobuf list.
 func measureItems(ctx context.Context, items iter.Seq[*store.Object], m *matcher, rep *representation) (size int64, err error) {
 	seen := 0
 	for o := range items {
-		if err := checkCanceled(ctx, seen); err != nil {
-			return 0, err
+		if seen%checkEvery == 0 && ctx.Err() != nil {
+			return 0, ctx.Err()
 		}
 		seen++
 		n := o.Size()
@@ -220,29 +211,18 @@ func writeList(out *body, pg page, m *matcher, rep *representation) error {
 	l := wire.NewListWriter(out, rep.Encoding, rep.listTypeMeta(), pg.meta, pg.listSize)
 	l.Form = rep.listForm()
 	for o := range pg.items {
-		if err := writeItem(out, l, o, m, rep); err != nil {
+		object, err := m.represent(o, rep)
+		if err == nil {
+			err = out.hold(cap(m.own) + cap(rep.scratch))
+		}
+		if err == nil {
+			err = l.WriteItem(object)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return l.Close()
-}
-
-func writeItem(out *body, l *wire.ListWriter, o *store.Object, m *matcher, rep *representation) error {
-	if rep.storedAsIs() && m.object != o && o.Size() <= out.Available() {
-		err := l.StartItem(o.Size())
-		if err == nil {
-			err = out.appendObject(o)
-		}
-		return err
-	}
-	object, err := m.represent(o, rep)
-	if err == nil {
-		err = out.hold(cap(m.own) + cap(rep.scratch))
-	}
-	if err != nil {
-		return err
-	}
-	return l.WriteItem(object)
 }
 
 // writeTable writes one Table, row by row.
@@ -299,16 +279,13 @@ func (c *Cache) Select(namespace string, o *request.Options) ([]*store.Object, e
 	pl := c.planQuery(c.currentState(), s)
 	pg, err := c.page(context.Background(), &pl, s, "", 0, &matcher{selector: pl.residual, cache: c})
 	if err != nil {
-		return nil, apierrors.NewInternalError(err)
+		return nil, err
 	}
 	return slices.Collect(pg.items), nil
 }
 
 // get answers a GET of one object. It returns an error only if it has written nothing.
 func (c *Cache) get(w http.ResponseWriter, r *http.Request, rd *request.Request) error {
-	if err := c.ready(); err != nil {
-		return err
-	}
 	st, err := c.stateNotOlderThan(r.Context(), rd.RV)
 	if err != nil {
 		return err
@@ -326,22 +303,31 @@ func (c *Cache) get(w http.ResponseWriter, r *http.Request, rd *request.Request)
 	if err != nil {
 		return err
 	}
-	body, release, err := c.bodies.get(bodyKey{o, rep.representationKey}, payerOf(r.Context()), func() ([]byte, error) {
+	body, release, err := c.bodies.get(encodeKey{object: o, representation: rep.representationKey}, payerOf(r.Context()), func() ([]byte, error) {
 		raw, err := o.AppendRaw(nil)
-		if err == nil {
-			raw, err = rep.body(raw)
-		}
 		if err != nil {
-			return nil, apierrors.NewInternalError(err)
+			return nil, err
 		}
-		return raw, nil
+		return rep.body(raw)
 	})
 	if err != nil {
 		return err
 	}
 	defer release()
-	c.readWrites.bound(w, len(body), func() { writeBody(w, rep.Encoding, http.StatusOK, body) })
+	c.writeOne(w, rep.Encoding, http.StatusOK, body)
 	return nil
+}
+
+// writeOne writes the body of one object. The client may take as long as for a LIST of that size.
+func (c *Cache) writeOne(w http.ResponseWriter, enc wire.Encoding, code int, body []byte) {
+	wd := c.readWrites.start(w)
+	defer wd.close()
+	wd.beginState(listRate)
+	wd.wrote(len(body))
+	_ = wd.during(func() error { // not late, because no time has passed
+		writeBody(w, enc, code, body)
+		return nil
+	})
 }
 
 // Accepts returns an error if the cache cannot serve its objects in any representation that the
@@ -360,9 +346,9 @@ func (c *Cache) WriteObject(w http.ResponseWriter, r *http.Request, code int, ra
 	}
 	body, err := rep.body(raw)
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return err
 	}
-	c.readWrites.bound(w, len(body), func() { writeBody(w, rep.Encoding, code, body) })
+	c.writeOne(w, rep.Encoding, code, body)
 	return nil
 }
 

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/weirproject/weir/internal/core/shard"
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 )
@@ -20,7 +21,6 @@ type queryPlan struct {
 	lookup   indexLookup // requirement that the index answers
 	estimate int         // upper bound of the matching objects in the index; 0: unknown
 	residual *selector   // requirements that the caller must still check for each object
-	shard    *shard.Selector
 }
 
 // indexLookup is a requirement that an index can answer.
@@ -33,14 +33,14 @@ type indexLookup struct {
 // lookups returns the requirements of a selector that an index could answer.
 func (s *selector) lookups() (out []indexLookup) {
 	for i := range s.labels {
-		if values, ok := s.labels[i].exactValues(); ok {
-			out = append(out, indexLookup{labelIndexName(s.labels[i].key), values, i})
+		if values, ok := exactValues(&s.labels[i]); ok {
+			out = append(out, indexLookup{labelPrefix + s.labels[i].Key(), values, i})
 		}
 	}
 	for _, t := range s.fields {
 		// An index contains only objects that have the field.
 		if !t.not && t.value != "" && t.value != t.field.Default && len(t.field.paths) == 1 {
-			out = append(out, indexLookup{fieldIndexName(t.field.Label), []string{t.value}, -1})
+			out = append(out, indexLookup{fieldPrefix + t.field.Label, []string{t.value}, -1})
 		}
 	}
 	return out
@@ -55,9 +55,7 @@ func (s *selector) without(label int) *selector {
 
 // planQuery returns a plan that uses the index with the fewest candidates.
 func (c *Cache) planQuery(st *state, s *selector) queryPlan {
-	p := queryPlan{state: st, shard: s.shard}
-	s = s.unsharded()
-	p.residual = s
+	p := queryPlan{state: st, residual: s}
 	if s.never || len(st.keys) > 0 { // indexes find objects of the snapshot only
 		return p
 	}
@@ -85,8 +83,8 @@ func (c *Cache) planQuery(st *state, s *selector) queryPlan {
 	return p
 }
 
-// walk yields the candidates in the shard, in key order, starting at start. The caller must check
-// them against p.residual.
+// walk yields the candidates in key order, starting at start. The caller must check them against
+// p.residual.
 func (p *queryPlan) walk(start string) iter.Seq[*store.Object] {
 	s := p.residual
 	if s.never {
@@ -103,13 +101,7 @@ func (p *queryPlan) walk(start string) iter.Seq[*store.Object] {
 	objects := p.scan(start, prefix)
 	return func(yield func(*store.Object) bool) {
 		for o := range objects {
-			if !strings.HasPrefix(o.Key(), prefix) {
-				return
-			}
-			if p.shard != nil && !inShard(p.shard, o) {
-				continue
-			}
-			if !yield(o) {
+			if !strings.HasPrefix(o.Key(), prefix) || !yield(o) {
 				return
 			}
 		}
@@ -198,36 +190,31 @@ func (ls *labelSets) get(sn *store.Snapshot) *distinctSets {
 
 // candidates returns the sets that can meet the requirements: the sets with a label value that the
 // first exact requirement allows, or all sets if there is no exact requirement.
-func (ds *distinctSets) candidates(terms []labelTerm) []string {
-	for i := range terms {
-		values, ok := terms[i].exactValues()
+func (ds *distinctSets) candidates(all labels.Requirements) []string {
+	for i := range all {
+		values, ok := exactValues(&all[i])
 		if !ok {
 			continue
 		}
 		var out []string // a set has one value of a label, so no set occurs twice
 		for _, value := range values {
-			out = append(out, ds.having[labelValue{terms[i].key, value}]...)
+			out = append(out, ds.having[labelValue{all[i].Key(), value}]...)
 		}
 		return out
 	}
 	return ds.all
 }
 
-// setMatches reports whether objects with this label set meet all requirements.
-func setMatches(set string, terms []labelTerm) bool {
-	for i := range terms {
-		var value []byte
-		found := false
-		for key, v := range wire.EachLabel(set) {
-			if key == terms[i].key {
-				value, found = []byte(v), true
+// labelsOf returns the labels in a label set.
+func labelsOf(set string) labelLookup {
+	return func(key string) (string, bool) {
+		for k, value := range wire.EachLabel(set) {
+			if k == key {
+				return value, true
 			}
 		}
-		if !terms[i].matches(value, found) {
-			return false
-		}
+		return "", false
 	}
-	return true
 }
 
 // planByLabelSets changes the plan to use the label sets that match the selector, if these sets
@@ -251,7 +238,7 @@ func (c *Cache) planByLabelSets(p *queryPlan, s *selector) {
 	var chosen []string
 	n := 0
 	for _, set := range sets.candidates(s.labels) {
-		if !setMatches(set, s.labels) {
+		if !matchesAll(s.labels, labelsOf(set)) {
 			continue
 		}
 		more, _ := p.state.sn.CountBy(labelSetIndex, set, most-n+1)

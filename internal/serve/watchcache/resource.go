@@ -3,6 +3,7 @@ package watchcache
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -120,15 +121,8 @@ func fieldsWithDefault(value string, paths ...string) []Field {
 	return out
 }
 
-func concat(parts ...[]Field) (out []Field) {
-	for _, p := range parts {
-		out = append(out, p...)
-	}
-	return out
-}
-
 var builtinFields = map[schema.GroupVersionKind][]Field{
-	{Version: "v1", Kind: "Pod"}: concat(
+	{Version: "v1", Kind: "Pod"}: slices.Concat(
 		[]Field{indexedAt("spec.nodeName")},
 		fieldsAt("spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase", "status.podIP",
 			"status.nominatedNodeName"),
@@ -142,7 +136,7 @@ var builtinFields = map[schema.GroupVersionKind][]Field{
 	{Version: "v1", Kind: "Secret"}:                fieldsAt("type"),
 	{Version: "v1", Kind: "Service"}:               fieldsAt("spec.clusterIP", "spec.type"),
 	{Version: "v1", Kind: "ReplicationController"}: fieldsWithDefault("0", "status.replicas"),
-	{Version: "v1", Kind: "Event"}: concat(
+	{Version: "v1", Kind: "Event"}: slices.Concat(
 		fieldsAt("involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion",
 			"involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "type"),
 		[]Field{{Label: "source", Paths: []string{"source.component", "reportingComponent"}}}),
@@ -153,8 +147,8 @@ var builtinFields = map[schema.GroupVersionKind][]Field{
 	{Group: "certificates.k8s.io", Version: "v1", Kind: "CertificateSigningRequest"}: fieldsAt("spec.signerName"),
 	{Group: "certificates.k8s.io", Version: "v1", Kind: "ClusterTrustBundle"}:        fieldsAt("spec.signerName"),
 	{Group: "certificates.k8s.io", Version: "v1", Kind: "PodCertificateRequest"}:     fieldsAt("spec.signerName", "spec.podName", "spec.nodeName"),
-	{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceSlice"}: concat([]Field{indexedAt("spec.nodeName")}, fieldsAt("spec.driver"),
-		[]Field{{Label: "spec.pool.name", Paths: []string{"spec.pool.name"}}}),
+	{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceSlice"}: slices.Concat([]Field{indexedAt("spec.nodeName")}, fieldsAt("spec.driver"),
+		fieldsAt("spec.pool.name")),
 }
 
 // withoutNamespaceField are the built-in kinds for which kube-apiserver does not accept

@@ -1,15 +1,17 @@
 package watchcache
 
 import (
+	"slices"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/core/shard"
 	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/views"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -19,7 +21,7 @@ type selector struct {
 	name      string // empty: all
 	clustered bool   // the resource is cluster-scoped
 	never     bool   // the requirements contradict each other: no object matches
-	labels    []labelTerm
+	labels    labels.Requirements
 	fields    []fieldTerm
 	shard     *shard.Selector // nil: all shards
 	queried   bool            // the query has a selector, perhaps only of the name or namespace
@@ -38,16 +40,12 @@ func (c *Cache) newSelector(namespace, name string, o *request.Options) (*select
 	s := &selector{namespace: namespace, name: name, clustered: !c.resource.Namespaced, shard: o.Shard, queried: o.HasSelectors()}
 	if o.Labels != nil {
 		requirements, selectable := o.Labels.Requirements()
-		s.never = !selectable
-		for i := range requirements {
-			s.labels = append(s.labels, newLabelTerm(&requirements[i]))
-		}
+		s.labels, s.never = requirements, !selectable
 	}
-	f := o.Fields
-	if f == nil {
-		f = fields.Everything()
+	if o.Fields == nil {
+		return s, nil
 	}
-	for _, r := range f.Requirements() {
+	for _, r := range o.Fields.Requirements() {
 		if err := s.addField(c, r); err != nil {
 			return nil, err
 		}
@@ -98,16 +96,6 @@ func (s *selector) keyOnly() bool {
 // looksInside reports whether the selector depends on the objects' bytes.
 func (s *selector) looksInside() bool {
 	return len(s.labels) > 0 || len(s.fields) > 0
-}
-
-// unsharded returns the selector without the shard.
-func (s *selector) unsharded() *selector {
-	if s.shard == nil {
-		return s
-	}
-	rest := *s
-	rest.shard = nil
-	return &rest
 }
 
 // all reports whether every object of the resource matches.
@@ -164,10 +152,8 @@ func (m *matcher) match(o *store.Object) (bool, error) {
 		if err := m.readMeta(raw); err != nil {
 			return false, err
 		}
-		for i := range m.labels {
-			if value, ok := m.meta.Label(m.labels[i].key); !m.labels[i].matches(value, ok) {
-				return false, nil
-			}
+		if !matchesAll(m.labels, m.label) {
+			return false, nil
 		}
 	}
 	for _, t := range m.fields {
@@ -209,50 +195,43 @@ func uidHash(o *store.Object) uint64 {
 	return shard.Hash(o.AppendUID(room[:0]))
 }
 
-// labelTerm is a label requirement prepared for many objects. Its cost does not depend on the
-// number of values.
-type labelTerm struct {
-	requirement labels.Requirement
-	key         string
-	operator    selection.Operator
-	values      sets.Set[string]
+// label returns a label of the object that readMeta has read. The value is valid until the object's
+// bytes are overwritten.
+func (m *matcher) label(key string) (value string, ok bool) {
+	raw, ok := m.meta.Label(key)
+	return views.String(raw), ok
 }
 
-func newLabelTerm(r *labels.Requirement) labelTerm {
-	return labelTerm{requirement: *r, key: r.Key(), operator: r.Operator(), values: sets.New(r.ValuesUnsorted()...)}
+// labelLookup is the labels of an object, by key. It implements labels.Labels.
+type labelLookup func(key string) (value string, ok bool)
+
+// Lookup returns the value of a label, and whether the object has the label.
+func (l labelLookup) Lookup(key string) (value string, ok bool) { return l(key) }
+
+// Has reports whether the object has a label.
+func (l labelLookup) Has(key string) bool {
+	_, ok := l(key)
+	return ok
+}
+
+// Get returns the value of a label, or "" if the object does not have the label.
+func (l labelLookup) Get(key string) string {
+	value, _ := l(key)
+	return value
+}
+
+// matchesAll reports whether an object with these labels meets all requirements.
+func matchesAll(all labels.Requirements, of labelLookup) bool {
+	return !slices.ContainsFunc(all, func(r labels.Requirement) bool { return !r.Matches(of) })
 }
 
 // exactValues returns the values of a requirement that allows only listed values. ok is false for
 // other requirements, and for more than maxValues values.
-func (t *labelTerm) exactValues() (values []string, ok bool) {
-	switch t.operator {
+func exactValues(r *labels.Requirement) (values []string, ok bool) {
+	switch r.Operator() {
 	case selection.Equals, selection.DoubleEquals, selection.In:
-		return t.values.UnsortedList(), len(t.values) > 0 && len(t.values) <= maxValues
+		values = r.ValuesUnsorted()
+		return values, len(values) > 0 && len(values) <= maxValues
 	}
 	return nil, false
-}
-
-// matches reports whether an object meets the requirement. ok says whether the object has the
-// label; value is its value.
-func (t *labelTerm) matches(value []byte, ok bool) bool {
-	switch t.operator {
-	case selection.Exists:
-		return ok
-	case selection.DoesNotExist:
-		return !ok
-	case selection.Equals, selection.DoubleEquals, selection.In:
-		return ok && t.has(value)
-	case selection.NotEquals, selection.NotIn:
-		return !ok || !t.has(value)
-	}
-	set := labels.Set{} // the operator is greater than or less than
-	if ok {
-		set[t.key] = string(value)
-	}
-	return t.requirement.Matches(set)
-}
-
-func (t *labelTerm) has(value []byte) bool {
-	_, ok := t.values[string(value)]
-	return ok
 }

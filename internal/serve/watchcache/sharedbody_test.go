@@ -96,7 +96,7 @@ func TestEncodePanics(t *testing.T) {
 				t.Fatal("no object")
 			}
 			b := budget.New(8<<20, budget.Level{Name: "known"})
-			p, k := &Payer{Budget: b, Share: "jane"}, bodyKey{object: o}
+			p, k := &Payer{Budget: b, Share: "jane"}, encodeKey{object: o}
 			var sb sharedBodies
 			begun, fail := make(chan struct{}), make(chan struct{})
 			go func() {

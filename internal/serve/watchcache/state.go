@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -21,8 +22,8 @@ import (
 type state struct {
 	rv   uint64
 	sn   *store.Snapshot
-	keys []string        // sorted; parallel to old
-	old  []*store.Object // the key's version at rv; nil: absent
+	old  map[string]*store.Object // the key's version at rv; nil: absent
+	keys []string                 // of old, sorted
 }
 
 // oldBytes returns the bytes of the older versions.
@@ -77,8 +78,8 @@ func (c *Cache) stateExactly(ctx context.Context, rv uint64) (*state, error) {
 		return kept, nil
 	}
 	cursor, err := c.cursorAfter(rv)
-	if apierrors.IsResourceExpired(err) {
-		return nil, errListExpired()
+	if apierrors.IsResourceExpired(err) { // kube-apiserver has another message for a LIST
+		return nil, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 	}
 	if err != nil {
 		return nil, err
@@ -125,15 +126,7 @@ func undoChanges(rv uint64, sn *store.Snapshot, cursor *store.Cursor) *state {
 			}
 		}
 	}
-	st := &state{rv: rv, sn: sn}
-	for key := range before {
-		st.keys = append(st.keys, key)
-	}
-	slices.Sort(st.keys)
-	for _, key := range st.keys {
-		st.old = append(st.old, before[key])
-	}
-	return st
+	return &state{rv, sn, before, slices.Sorted(maps.Keys(before))}
 }
 
 // from yields the objects whose key is start or later, in key order.
@@ -143,22 +136,19 @@ func (st *state) from(start string) iter.Seq[*store.Object] {
 	}
 	return func(yield func(*store.Object) bool) {
 		i, _ := slices.BinarySearch(st.keys, start)
+		changed := st.keys[i:]
 		for o := range st.sn.From(start) {
-			for ; i < len(st.keys) && st.keys[i] < o.Key(); i++ { // deleted after rv
-				if st.old[i] != nil && !yield(st.old[i]) {
+			for ; len(changed) > 0 && changed[0] <= o.Key(); changed = changed[1:] {
+				if old := st.old[changed[0]]; old != nil && !yield(old) {
 					return
 				}
 			}
-			if i < len(st.keys) && st.keys[i] == o.Key() { // changed after rv
-				o = st.old[i]
-				i++
-			}
-			if o != nil && !yield(o) {
+			if _, ok := st.old[o.Key()]; !ok && !yield(o) {
 				return
 			}
 		}
-		for ; i < len(st.keys); i++ {
-			if st.old[i] != nil && !yield(st.old[i]) {
+		for _, key := range changed {
+			if old := st.old[key]; old != nil && !yield(old) {
 				return
 			}
 		}
@@ -193,7 +183,8 @@ const (
 	// cachedStateTTL is how long a state is cached after its first page. kube-apiserver's continue
 	// tokens last 5 to 10 minutes.
 	cachedStateTTL = 10 * time.Minute
-	// stateCheckInterval is the time between two checks of the memory that the states use.
+	// stateCheckInterval is the time between two checks of the age of the states and of the memory that
+	// they use.
 	stateCheckInterval = 5 * time.Second
 )
 
@@ -210,7 +201,6 @@ type stateCache struct {
 
 type cachedState struct {
 	*state
-	older int64 // bytes of its older versions
 	until time.Time
 }
 
@@ -220,7 +210,7 @@ func (sc *stateCache) add(st *state) {
 	if sc.closed {
 		return
 	}
-	entry := cachedState{st, st.oldBytes(), time.Now().Add(cachedStateTTL)}
+	entry := cachedState{st, time.Now().Add(cachedStateTTL)}
 	if i := slices.IndexFunc(sc.states, func(o cachedState) bool { return o.rv == st.rv }); i >= 0 {
 		entry.until = sc.states[i].until
 		sc.states = slices.Delete(sc.states, i, i+1)
@@ -246,7 +236,7 @@ func (sc *stateCache) enforce() (bytes int64) {
 	})
 	var later *store.Snapshot
 	for i, st := range slices.Backward(byAge) {
-		n := st.older + st.sn.KeptBytes(later)
+		n := st.oldBytes() + st.sn.KeptBytes(later)
 		if bytes+n > sc.limit {
 			dropped := byAge[:i+1]
 			sc.states = slices.DeleteFunc(sc.states, func(o cachedState) bool { return slices.Contains(dropped, o) })
@@ -276,8 +266,7 @@ func (sc *stateCache) expire() {
 	if len(sc.states) == 0 || sc.closed {
 		return
 	}
-	first := slices.MinFunc(sc.states, func(a, b cachedState) int { return a.until.Compare(b.until) })
-	sc.timer = time.AfterFunc(min(first.until.Sub(now), stateCheckInterval), sc.expire)
+	sc.timer = time.AfterFunc(stateCheckInterval, sc.expire)
 }
 
 // close drops all states. Later calls of add do nothing.

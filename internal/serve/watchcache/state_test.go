@@ -164,6 +164,10 @@ func TestCompactTo(t *testing.T) {
 	if l := exactly(three); l.Code != 0 || len(l.Items) != 3 {
 		t.Errorf("what is left: %+v", l)
 	}
+	tc.cache.Compact()
+	for rv, want := range map[string]bool{"no number": false, fmt.Sprint(three): false, fmt.Sprint(tc.rv): true, fmt.Sprint(tc.rv + 1): true} {
+		check.Equal(t, tc.cache.CanResumeFrom(rv), want, "can resume from %s", rv)
+	}
 	if l := tc.list("", ""); l.Code != 0 || len(l.Items) != 4 {
 		t.Errorf("what there is: %+v", l)
 	}

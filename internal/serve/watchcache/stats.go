@@ -112,20 +112,20 @@ func (c *Cache) BacklogBytes() int64 {
 	return c.store.CursorBytes() + max(held, states, held+states-waiting) + taken
 }
 
-// ShedStuck ends up to n watches whose clients do not read at the moment. It starts with the
-// watches for which the cache retains the most memory. It returns the number of watches that it
-// ended.
-func (c *Cache) ShedStuck(n int) int { return c.watchWrites.shedStuck(n) }
-
-// ShedLargest ends up to n watches whose clients read more slowly than changes arrive. It starts
-// with the watches for which the cache retains the most memory, and stops when the sum of their
-// memory is at least wanted. Each of them ends before its next event; a client that requested
-// bookmarks first receives a last bookmark. A watch that is being caught up, or is sending its
-// state, ends with 410 Expired, because its client could not resume. Watches that an earlier call
-// marked, and that have not ended yet, count toward wanted. ShedLargest returns the number of newly
-// marked watches, and the memory retained for all marked watches.
-func (c *Cache) ShedLargest(n int, wanted int64) (told int, bytes int64) {
-	return c.watchWrites.shedLargest(n, wanted)
+// Shed ends up to n watches that read more slowly than changes arrive. It starts with the watches for
+// which the cache retains the most memory, and stops when the sum of their memory is at least
+// wanted.
+//
+// If stuck is true, Shed cuts off watches whose clients do not read at the moment. Otherwise it marks
+// watches whose clients read, but do not catch up. A marked watch ends before its next event; a
+// client that requested bookmarks first receives a last bookmark. A watch that is being caught up,
+// or is sending its state, ends with 410 Expired, because its client could not resume. Watches that
+// an earlier call marked, and that have not ended yet, count toward wanted.
+//
+// Shed returns the number of watches that this call ended or marked, and their memory together with
+// that of the watches that were marked before.
+func (c *Cache) Shed(stuck bool, n int, wanted int64) (ended int, bytes int64) {
+	return c.watchWrites.shed(stuck, n, wanted)
 }
 
 // Stats returns the cache's statistics. It is cheap.
@@ -166,56 +166,33 @@ func (c *Cache) Stats() Stats {
 // slowAfter is how long a write must block before its client is considered stalled.
 const slowAfter = time.Second
 
-// keeper is a watcher for which the cache retains memory, with the number of bytes.
-type keeper struct {
-	pendingWrite
-	bytes int64
-}
-
-// keepers returns the watchers among writes for which the cache retains memory, largest first.
-func keepers(writes []pendingWrite) (all []keeper) {
-	for _, w := range writes {
-		if bytes := w.kept(); bytes > 0 {
-			all = append(all, keeper{w, bytes})
+// shed implements [Cache.Shed]. It considers the watchers whose current write has blocked for
+// slowAfter, or those that have been sending for slowAfter without catching up.
+func (ds *writeDeadlines) shed(stuck bool, n int, wanted int64) (ended int, bytes int64) {
+	since, end := (*writeDeadline).sendingSince, pendingWrite.mark
+	if stuck {
+		since, end = (*writeDeadline).writingSince, pendingWrite.cut
+	}
+	all := ds.before(time.Now().Add(-slowAfter), since)
+	kept := map[*writeDeadline]int64{}
+	for _, w := range all {
+		kept[w.writeDeadline] = w.kept()
+		if w.shed.Load() {
+			bytes += kept[w.writeDeadline]
 		}
 	}
-	slices.SortFunc(all, func(a, b keeper) int { return cmp.Compare(b.bytes, a.bytes) })
-	return all
-}
-
-// shedStuck implements [Cache.ShedStuck].
-func (ds *writeDeadlines) shedStuck(n int) (ended int) {
-	for _, k := range keepers(ds.startedBefore(time.Now().Add(-slowAfter))) {
-		if ended == n {
+	slices.SortFunc(all, func(a, b pendingWrite) int { return cmp.Compare(kept[b.writeDeadline], kept[a.writeDeadline]) })
+	for _, w := range all {
+		size := kept[w.writeDeadline]
+		if ended == n || bytes >= wanted || size == 0 {
 			break
 		}
-		if k.cut() {
+		if end(w) {
 			ds.stalled.Add(1)
-			ended++
+			ended, bytes = ended+1, bytes+size
 		}
 	}
-	return ended
-}
-
-// shedLargest implements [Cache.ShedLargest]. It considers the watchers that have been sending for
-// at least slowAfter without catching up, even if their clients read.
-func (ds *writeDeadlines) shedLargest(n int, wanted int64) (told int, bytes int64) {
-	all := keepers(ds.before(time.Now().Add(-slowAfter), func(wd *writeDeadline) int64 { return wd.sending.Load() }))
-	for _, k := range all {
-		if k.shed.Load() {
-			bytes += k.bytes
-		}
-	}
-	for _, k := range all {
-		if told == n || bytes >= wanted {
-			break
-		}
-		if k.shed.CompareAndSwap(false, true) {
-			ds.stalled.Add(1)
-			told, bytes = told+1, bytes+k.bytes
-		}
-	}
-	return told, bytes
+	return ended, bytes
 }
 
 // from returns the source of a watcher's changes, or nil.

@@ -121,18 +121,13 @@ func TooLargeError(want, have uint64) error {
 	return err
 }
 
-// errListExpired returns the 410 for a LIST of an expired state, with kube-apiserver's message.
-func errListExpired() error {
-	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
-}
-
 // storeError converts an error of the store. If the store was closed during the request, the result
-// is Config.Closed, which a later request would receive too. Otherwise it is a 500.
+// is Config.Closed, which a later request would receive too.
 func (c *Cache) storeError(err error) error {
 	if errors.Is(err, store.ErrClosed) {
 		return fmt.Errorf("%w: %w", c.cfg.Closed, err)
 	}
-	return apierrors.NewInternalError(err)
+	return err
 }
 
 // errExpired returns the 410 for a WATCH from an expired resourceVersion.

@@ -80,7 +80,7 @@ func newSubscription(h *hub, of interest) *subscription {
 // Otherwise the watcher would retain a version that no later change contains as its old version.
 // The caller holds hub.mu.
 func (s *subscription) offer(ch store.Change, leaves bool) {
-	if ns := s.interest.namespace; ns != "" && namespaceOf(&ch) != ns {
+	if ns := s.interest.namespace; ns != "" && ch.Object().Namespace() != ns {
 		return
 	}
 	if leaves {
@@ -93,13 +93,6 @@ func (s *subscription) offer(ch store.Change, leaves bool) {
 	}
 	s.queue.add(ch)
 	s.signal()
-}
-
-func namespaceOf(ch *store.Change) string {
-	if ch.New != nil {
-		return ch.New.Namespace()
-	}
-	return ch.Old.Namespace()
 }
 
 func (s *subscription) signal() {

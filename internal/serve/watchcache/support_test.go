@@ -63,11 +63,25 @@ func newTestCache(t *testing.T, logBytes int64, change func(*Config)) *testCache
 // indexColors adds indexes by the color label and by the color field.
 func (tc *testCache) indexColors() {
 	tc.t.Helper()
-	for _, name := range []string{labelIndexName("color"), fieldIndexName("spec.color")} {
-		if err := tc.cache.indexes.addPermanent(name); err != nil {
+	for _, name := range []string{labelPrefix + "color", fieldPrefix + "spec.color"} {
+		if err := tc.cache.indexes.add(name, &index{permanent: true}); err != nil {
 			tc.t.Fatal(err)
 		}
 	}
+}
+
+// subscribe returns a subscription to the changes from now on.
+func (tc *testCache) subscribe(of interest) *subscription {
+	tc.t.Helper()
+	_, _, cursor, err := tc.cache.now()
+	if err != nil {
+		tc.t.Fatal(err)
+	}
+	sub, err := tc.cache.hub.join(of, cursor)
+	if err != nil {
+		tc.t.Fatal(err)
+	}
+	return sub
 }
 
 func (tc *testCache) close() {

@@ -174,8 +174,7 @@ func (wt *watcher) overflows() bool {
 // acquireScratch acquires the buffers for sending; releaseScratch returns them.
 func (wt *watcher) acquireScratch() {
 	if wt.scratch == nil {
-		wt.scratch = newScratch()
-		wt.scratch.lend(&wt.matcher, &wt.rep)
+		wt.scratch = newScratch(&wt.matcher, &wt.rep)
 	}
 }
 
@@ -228,22 +227,16 @@ func (wt *watcher) waitForStart() error {
 	return nil
 }
 
-// openSource returns the current snapshot and sets the source to the changes after it.
-func (wt *watcher) openSource() (sn *store.Snapshot, err error) {
-	var rv uint64
-	var from changeSource
-	if wt.selective {
-		from, sn, rv, err = wt.cache.hub.subscribe(wt.interest)
-	} else {
-		var cursor *store.Cursor
-		rv, sn, cursor, err = wt.cache.now()
-		from = &cursorSource{Cursor: cursor}
-	}
+// openSource returns the current snapshot and sets the source to the changes after it. A selective
+// watcher joins the hub immediately.
+func (wt *watcher) openSource() (*store.Snapshot, error) {
+	rv, sn, cursor, err := wt.cache.now()
 	if err != nil {
 		return nil, wt.cache.storeError(err)
 	}
 	wt.sentUpTo = rv
-	wt.setSource(from)
+	wt.setSource(&cursorSource{Cursor: cursor})
+	wt.joinHub()
 	return sn, nil
 }
 
@@ -640,13 +633,9 @@ func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *changeQue
 // endsMatching reports whether a coalesced change ends the match of an object that matched before.
 // An object with the same key and another uid is a different object.
 func (wt *watcher) endsMatching(ch *store.Change) (bool, error) {
-	if !ch.Coalesced || ch.Old == nil {
+	if !ch.Coalesced {
 		return false, nil
 	}
-	before, err := wt.matcher.match(ch.Old)
-	if !before || err != nil || ch.New == nil || !ch.Old.SameUID(ch.New) {
-		return before, err
-	}
-	after, err := wt.matcher.match(ch.New)
-	return !after, err
+	before, after, err := wt.matches(ch)
+	return before && !(after && ch.Old.SameUID(ch.New)), err
 }

@@ -33,10 +33,11 @@ type writeDeadline struct {
 	stateSent   atomic.Int64 // bytes of the state that were written
 	stateRate   atomic.Int64 // bytes per second that the client must read; 0: no state is being sent
 
+	cutWrite atomic.Int64 // start of the last write that cut ended
+
 	mu          sync.Mutex
-	cutWrite    int64 // start of the last write that cut ended
-	hasDeadline bool  // a deadline is set
-	closed      bool  // the request has ended: net/http's HTTP/2 writer would panic
+	hasDeadline bool // a deadline is set
+	closed      bool // the request has ended: net/http's HTTP/2 writer would panic
 }
 
 const (
@@ -92,24 +93,12 @@ func (ds *writeDeadlines) start(w http.ResponseWriter) *writeDeadline {
 	return wd
 }
 
-// bound calls write, which writes n bytes to w, and gives it as much time as a LIST of n bytes.
-func (ds *writeDeadlines) bound(w http.ResponseWriter, n int, write func()) {
-	wd := ds.start(w)
-	defer wd.close()
-	wd.beginState(listRate)
-	wd.wrote(n)
-	if wd.begin() == nil { // no time has passed, so isLate is false
-		write()
-	}
-	wd.done()
-}
-
 // check ends each write that has timed out, or that sends a state to a client that reads too
 // slowly.
 func (ds *writeDeadlines) check() {
 	now := time.Now()
 	timedOut := since(now.Add(-ds.timeout))
-	for _, w := range ds.startedBefore(now) {
+	for _, w := range ds.before(now, (*writeDeadline).writingSince) {
 		if (w.start <= timedOut || w.isLate(now)) && w.cut() {
 			ds.stalled.Add(1)
 		}
@@ -125,11 +114,6 @@ func (ds *writeDeadlines) check() {
 type pendingWrite struct {
 	*writeDeadline
 	start int64 // as returned by since
-}
-
-// startedBefore returns the writes in progress that started before then.
-func (ds *writeDeadlines) startedBefore(then time.Time) []pendingWrite {
-	return ds.before(then, func(wd *writeDeadline) int64 { return wd.started.Load() })
 }
 
 // before returns the active deadlines for which at returns a time before then. at returns 0 for a
@@ -149,14 +133,15 @@ func (ds *writeDeadlines) before(then time.Time, at func(*writeDeadline) int64) 
 // client has then read everything, and a deadline would fail the next write. It also returns false
 // if the write was cut before: an HTTP/2 write continues while the connection accepts nothing.
 func (w pendingWrite) cut() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.started.Load() != w.start || w.cutWrite == w.start || !w.setDeadlineLocked(time.Now().Add(-time.Second)) {
-		return false
-	}
-	w.cutWrite = w.start
-	return true
+	return w.started.Load() == w.start && w.cutWrite.Swap(w.start) != w.start && w.setDeadline(time.Now().Add(-time.Second))
 }
+
+// mark makes the watcher end before its next event. It returns false if the watcher is marked already.
+func (w pendingWrite) mark() bool { return w.shed.CompareAndSwap(false, true) }
+
+// writingSince and sendingSince return the values of started and sending.
+func (wd *writeDeadline) writingSince() int64 { return wd.started.Load() }
+func (wd *writeDeadline) sendingSince() int64 { return wd.sending.Load() }
 
 // beginSending records that a watcher sends changes, endSending that it has caught up.
 func (wd *writeDeadline) beginSending() { wd.sending.CompareAndSwap(0, since(time.Now())) }
@@ -170,7 +155,7 @@ func (ds *writeDeadlines) close(grace time.Duration) {
 	ds.mu.Lock()
 	ds.stopIdleTimer()
 	ds.mu.Unlock()
-	for _, w := range ds.startedBefore(time.Now()) {
+	for _, w := range ds.before(time.Now(), (*writeDeadline).writingSince) {
 		w.setDeadline(time.Now().Add(grace))
 	}
 }
@@ -186,11 +171,6 @@ func (ds *writeDeadlines) stopIdleTimer() {
 func (wd *writeDeadline) setDeadline(deadline time.Time) bool {
 	wd.mu.Lock()
 	defer wd.mu.Unlock()
-	return wd.setDeadlineLocked(deadline)
-}
-
-// setDeadlineLocked is setDeadline for a caller that holds wd.mu.
-func (wd *writeDeadline) setDeadlineLocked(deadline time.Time) bool {
 	if wd.closed {
 		return false
 	}

@@ -238,7 +238,7 @@ func TestTrickledState(t *testing.T) {
 	}
 }
 
-// TestShed checks that ShedStuck cuts off the stalled clients that are furthest behind, and no
+// TestShed checks that Shed cuts off the stalled clients that are furthest behind, and no
 // other client, and that the cache frees the memory retained for them.
 func TestShed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -263,9 +263,9 @@ func TestShed(t *testing.T) {
 		}
 		synctest.Wait()
 		kept := tc.cache.BacklogBytes()
-		check.Equal(t, tc.cache.ShedStuck(9), 0, "are let go that have only just begun to write")
+		check.Equal(t, shedStuck(&tc.cache.watchWrites, 9), 0, "are let go that have only just begun to write")
 		time.Sleep(2 * slowAfter)
-		check.Equal(t, tc.cache.ShedStuck(1), 1, "are let go")
+		check.Equal(t, shedStuck(&tc.cache.watchWrites, 1), 1, "are let go")
 		<-all
 		if now := tc.cache.BacklogBytes(); kept < 100*20 || now > kept/10 {
 			t.Errorf("%d bytes are kept, and then %d", kept, now)
@@ -276,7 +276,7 @@ func TestShed(t *testing.T) {
 			t.Error("one that is not late is let go")
 		default:
 		}
-		check.Equal(t, tc.cache.ShedStuck(9), 0, "more are let go")
+		check.Equal(t, shedStuck(&tc.cache.watchWrites, 9), 0, "more are let go")
 		tc.put("ns", "last", "blue")
 		synctest.Wait()
 		if got := healthy.events(t); !strings.Contains(got[len(got)-1], "last") {

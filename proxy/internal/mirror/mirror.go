@@ -35,6 +35,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -315,32 +316,27 @@ func (m *Mirror) shedWatches() {
 	if excess <= 0 {
 		return
 	}
-	ended := 0
-	for _, s := range sessions {
-		n := s.Cache().ShedStuck(maxShedPerTick - ended)
-		ended += m.countShed(s, n, "ended watches whose clients read nothing, because the memory for watches is used up")
-	}
-	if ended > 0 {
+	if m.shed(sessions, true, math.MaxInt64, "ended watches whose clients read nothing, because the memory for watches is used up") {
 		_, kept = m.slow()
 		m.Kept.Store(kept)
 		return
 	}
-	for _, s := range sessions {
-		n, bytes := s.Cache().ShedLargest(maxShedPerTick-ended, excess)
-		ended, excess = ended+m.countShed(s, n, "ended watches whose clients read more slowly than changes arrive, because the memory for watches is used up"), excess-bytes
-		if excess <= 0 {
-			return
-		}
-	}
+	m.shed(sessions, false, excess, "ended watches whose clients read more slowly than changes arrive, because the memory for watches is used up")
 }
 
-// countShed counts n ended watches of a session and logs why they were ended. It returns n.
-func (m *Mirror) countShed(s *Session, n int, why string) int {
-	if n > 0 {
-		m.Shed.Add(uint64(n))
-		m.cfg.Log.Warn(why, "resource", s.Info.GroupVersionResource.GroupResource(), "watches", n, "bytes", s.Cache().BacklogBytes())
+// shed ends up to maxShedPerTick watches of the sessions until they retained wanted bytes, counts and
+// logs them, and reports whether there were any. See [watchcache.Cache.Shed].
+func (m *Mirror) shed(sessions []*Session, stuck bool, wanted int64, why string) bool {
+	ended := 0
+	for _, s := range sessions {
+		n, bytes := s.Cache().Shed(stuck, maxShedPerTick-ended, wanted)
+		ended, wanted = ended+n, wanted-bytes
+		if n > 0 {
+			m.Shed.Add(uint64(n))
+			m.cfg.Log.Warn(why, "resource", s.Info.GroupVersionResource.GroupResource(), "watches", n, "bytes", s.Cache().BacklogBytes())
+		}
 	}
-	return n
+	return ended > 0
 }
 
 // slow returns the sessions that keep memory for slow watches, the one with the most first, and the

@@ -56,7 +56,7 @@ func (res *Resource) feedConfig(s *Session) feed.Config {
 		Upstream: upstream, Encoding: s.Info.encoding, LogBytes: opts.LogBytes, ProofTimeout: opts.Timeouts.Proof,
 		Cache: watchcache.Config{
 			Resource: s.Info.Resource, BookmarkInterval: opts.BookmarkInterval, MinWatch: opts.MinWatch, ExpireLate: opts.ExpireSlowWatches,
-			LabelSets: true, Flush: res.mirror.flush, BuffersWrites: true, Closed: errReread,
+			LabelSets: true, Flush: res.mirror.flush, Closed: errReread,
 		},
 		Reflector: reflector.Config{Name: res.GVR.String(), Server: &res.mirror.server, OnStatus: func(st reflector.Status) {
 			res.take(input{typ: inStatus, err: st.Err, watching: st.Phase == reflector.Watching, synced: st.Synced, attempts: st.Attempts})
