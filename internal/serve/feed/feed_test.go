@@ -57,8 +57,8 @@ func TestFeed(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("Run returned no cause")
 	}
-	if f.ProveCurrent(t.Context()) {
-		t.Error("a proof after the end")
+	if _, err := f.NewestVersion(t.Context()); f.ProveCurrent(t.Context()) || err == nil {
+		t.Error("a proof, or a query, after the end")
 	}
 }
 

@@ -26,19 +26,20 @@ func (p *prover) waitFor(ctx context.Context, rv uint64) bool {
 		defer cancel()
 		return p.sink.Wait(ctx, rv) == nil
 	}
+	t := p.watches.join()
+	defer p.watches.leave(t)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(p.wantVersion(rv), cancel)()
-	defer p.leave()
+	defer context.AfterFunc(t.over, cancel)()
 	return p.sink.Wait(ctx, rv) == nil || p.sink.version() >= rv
 }
 
-// isSilent reports whether maxProofWatches short WATCHes in a row sent no bookmark, the last of
+// isSilent reports whether maxSilent short WATCHes in a row sent no bookmark, the last of
 // them less than silentRest ago.
 func (p *prover) isSilent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.silent >= maxProofWatches && time.Since(p.silentAt) < silentRest
+	return p.silent >= maxSilent && time.Since(p.silentAt) < silentRest
 }
 
 // noteSilence counts a short WATCH that was silent: it ended without a bookmark after its full
@@ -53,84 +54,10 @@ func (p *prover) noteSilence(silent bool) {
 	p.silent, p.silentAt = p.silent+1, time.Now()
 }
 
-// wantVersion starts short WATCHes unless they are running. They continue until one of them proves
-// rv, or until no reader waits. wantVersion returns a context that ends when the next short WATCH
-// has ended, or when none will be opened. The caller calls leave when it stops waiting.
-func (p *prover) wantVersion(rv uint64) context.Context {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.waiting++
-	p.wanted = max(p.wanted, rv)
-	if p.untried == nil {
-		p.untried, p.endUntried = context.WithCancel(context.Background())
-	}
-	untried := p.untried
-	switch {
-	case p.watching:
-	case p.closed:
-		p.endUntried()
-		p.untried = nil
-	default:
-		p.watching = true
-		p.running.Go(p.watchLoop)
-	}
-	return untried
-}
-
-// leave ends the wait of a reader. When the last reader leaves, no further short WATCH is opened,
-// because a client may request a resourceVersion that the upstream never reaches.
-func (p *prover) leave() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.waiting--; p.waiting == 0 {
-		p.wanted = 0
-	}
-}
-
-// watchLoop opens short WATCHes until the feed has reached the wanted version, or until
-// maxProofWatches of them in a row have proven nothing.
-func (p *prover) watchLoop() {
-	for tries := 0; ; {
-		before := p.sink.version()
-		ended := p.beginWatch(before, tries)
-		if ended == nil {
-			return
-		}
-		began := time.Now()
-		p.watchOnce(before)
-		ended()
-		if p.sink.version() > before {
-			tries = 0
-			continue
-		}
-		tries++
-		select {
-		case <-time.After(queryInterval - time.Since(began)):
-		case <-p.ctx.Done():
-		}
-	}
-}
-
-// beginWatch returns a function to call when the next short WATCH has ended. If no WATCH must be
-// opened, it wakes the readers that wait for one, and returns nil.
-func (p *prover) beginWatch(reached uint64, tries int) (ended func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	ended = func() {}
-	if p.untried != nil {
-		ended, p.untried = p.endUntried, nil
-	}
-	if p.wanted <= reached || tries == maxProofWatches || p.ctx.Err() != nil {
-		p.watching, p.wanted = false, 0
-		ended()
-		return nil
-	}
-	return ended
-}
-
 // watchOnce opens a short WATCH from the feed's version. If the feed has received every change
 // before the WATCH's bookmark, the sink records that the feed is current up to the bookmark.
-func (p *prover) watchOnce(from uint64) {
+func (p *prover) watchOnce(*turn) {
+	from := p.sink.version()
 	if !p.isWatching() {
 		return
 	}

@@ -121,19 +121,19 @@ func TestSilentWatchesAreGivenUp(t *testing.T) {
 		server := silentServer{bookmark: &atomic.Pointer[string]{}}
 		p := ts.proving(server)
 		read := func() (took time.Duration, current bool) {
-			time.Sleep(2 * queryInterval) // so that the query does not wait for its rate limit
+			time.Sleep(2 * turnInterval) // so that the query does not wait for its rate limit
 			began := time.Now()
 			current = p.proveCurrent(t.Context())
 			return time.Since(began), current
 		}
-		for n := range 3 * maxProofWatches {
+		for n := range 3 * maxSilent {
 			took, current := read()
-			if waits := took > time.Second; current || waits && n >= maxProofWatches || !waits && n == 0 {
+			if waits := took > time.Second; current || waits && n >= maxSilent || !waits && n == 0 {
 				t.Errorf("read %d: current %v, after %v", n, current, took)
 			}
 		}
 		// One more watch may start before the last of the earlier readers has left.
-		if n := p.stats.ProofWatches.Load(); n > maxProofWatches+1 {
+		if n := p.stats.ProofWatches.Load(); n > maxSilent+1 {
 			t.Errorf("%d watches", n)
 		}
 		time.Sleep(silentRest)
@@ -212,36 +212,6 @@ func TestNotProvenWithoutReader(t *testing.T) {
 		}
 		if !p.proveVersion(t.Context(), ts.version()+1) {
 			t.Error("not proven after that")
-		}
-	})
-}
-
-// limpingServer is a movingServer whose every second watch fails.
-type limpingServer struct {
-	movingServer
-	opened int
-}
-
-func (l *limpingServer) Watch(ctx context.Context, o metav1.ListOptions) (source.Watch, error) {
-	if l.opened++; l.opened%2 == 1 {
-		return nil, errors.New("broken off")
-	}
-	return l.movingServer.Watch(ctx, o)
-}
-
-// TestFailuresInARow checks that the prover stops only after several consecutive failures. Here
-// every second watch succeeds.
-func TestFailuresInARow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ts := newTestFeed(t, 0) // at 5
-		p := ts.proving(&limpingServer{})
-		want := ts.version() + 2*maxProofWatches
-		p.wantVersion(want)
-		defer p.leave()
-		short, end := context.WithTimeout(t.Context(), time.Hour)
-		defer end()
-		if err := ts.Wait(short, want); err != nil {
-			t.Errorf("at %d in place of %d: %v", ts.version(), want, err)
 		}
 	})
 }

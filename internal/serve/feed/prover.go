@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -24,15 +23,17 @@ import (
 // immediately. Otherwise a short WATCH of the upstream shows that nothing has changed: it ends with
 // a bookmark, and every change up to the bookmark is in the stream before it.
 //
-// All readers that wait when the LIST is sent share its result. At most one short WATCH is open at
-// a time. One goroutine lists and one watches while a reader waits. close ends both.
+// All readers that wait when the LIST is sent share its result, and all that wait when a short WATCH
+// is opened share the WATCH. One goroutine lists and one watches while a reader waits. close ends
+// both.
 type prover struct {
 	ctx     context.Context // ends with close
 	cancel  context.CancelFunc
 	sources []source.Source // used in turn: the next one after each failure
 	sink    *sink
 	status  func() reflector.Status
-	pace    *rate.Limiter // limits the rate of the queries
+	queries *turns // LISTs
+	watches *turns // short WATCHes
 	// timeout is how long a read waits for a proof. It also bounds a query and a short WATCH.
 	timeout time.Duration
 	stats   *Stats
@@ -42,62 +43,31 @@ type prover struct {
 	// nanoseconds. 0: never.
 	provenAt atomic.Int64
 
-	running sync.WaitGroup
-
-	mu       sync.Mutex
-	next     *versionQuery // the query that is sent next; nil: no reader waits for one
-	querying bool
-	wanted   uint64 // the newest resourceVersion that a reader waits for; 0: none
-	waiting  int    // readers in waitFor
-	watching bool
-	// untried is a context that endUntried ends when the next opened short WATCH has ended. nil: no
-	// reader waits for that WATCH.
-	untried    context.Context
-	endUntried context.CancelFunc
-	closed     bool
+	mu sync.Mutex
 	// silent is the number of consecutive short WATCHes that lasted their full time and sent no
 	// bookmark. silentAt is when the last of them ended.
 	silent   int
 	silentAt time.Time
 }
 
-// versionQuery is a query for the upstream's newest resourceVersion. Closing done publishes the
-// fields below it.
-type versionQuery struct {
-	done   chan struct{}
-	sent   time.Time
-	before uint64 // the feed's version when the query was sent
-	rv     uint64
-	err    error
-}
-
 const (
-	// queryInterval is the mean time between the queries of a feed. queryBurst is the number of
-	// queries that may be sent without a pause, because a reader that starts shortly after another one
-	// needs a separate query. The same short WATCH can prove both queries.
-	queryInterval = time.Second
-	queryBurst    = 2
-	// maxProofWatches is the number of consecutive short WATCHes without a proof after which the
-	// prover stops.
-	maxProofWatches = 3
 	// By default, kube-apiserver has no watch cache for Events, and sends bookmarks of their WATCHes
-	// only when etcd reports its progress. After maxProofWatches silent WATCHes, the prover opens
+	// only when etcd reports its progress. After maxSilent consecutive silent WATCHes, the prover opens
 	// none for silentRest. Meanwhile a change of the resource within silentWait may still serve as
 	// proof.
+	maxSilent  = 3
 	silentRest = time.Minute
 	silentWait = 200 * time.Millisecond
 	// defaultProofTimeout is Config.ProofTimeout's default.
 	defaultProofTimeout = 3 * time.Second
 )
 
-var (
-	errNotWatching = errors.New("the upstream is not being watched")
-	errNotAsked    = errors.New("the upstream did not report its newest resourceVersion in time")
-)
+var errNotWatching = errors.New("the upstream is not being watched")
 
 func newProver(sources []source.Source, sk *sink, status func() reflector.Status, timeout time.Duration) *prover {
-	p := &prover{sources: sources, sink: sk, status: status, timeout: timeout, stats: sk.stats, pace: rate.NewLimiter(rate.Every(queryInterval), queryBurst)}
+	p := &prover{sources: sources, sink: sk, status: status, timeout: timeout, stats: sk.stats}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.queries, p.watches = newTurns(p.ctx, p.queryOnce), newTurns(p.ctx, p.watchOnce)
 	return p
 }
 
@@ -117,18 +87,16 @@ func newProofSource(upstream *rest.Config, r source.Resource, o source.Options) 
 // several times.
 func (p *prover) close() {
 	p.cancel()
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
-	p.running.Wait()
+	p.queries.close()
+	p.watches.close()
 }
 
 // proveCurrent implements Feed.ProveCurrent.
 func (p *prover) proveCurrent(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	q := p.query(ctx)
-	if q == nil || q.err != nil || q.rv == 0 || q.rv < q.before || !p.waitFor(ctx, q.rv) {
+	q, err := p.query(ctx)
+	if err != nil || q.rv == 0 || q.rv < q.before || !p.waitFor(ctx, q.rv) {
 		return false
 	}
 	sent := q.sent.UnixNano()
@@ -148,64 +116,32 @@ func (p *prover) proveVersion(ctx context.Context, rv uint64) bool {
 func (p *prover) newestVersion(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	q := p.query(ctx)
-	if q == nil {
-		return 0, errNotAsked
+	q, err := p.query(ctx)
+	if err != nil {
+		return 0, err
 	}
-	return q.rv, q.err
+	return q.rv, nil
 }
 
-// query waits for the next query for the upstream's newest resourceVersion, and returns it. All
-// readers that wait share it. It returns nil if ctx or the feed ends first.
-func (p *prover) query(ctx context.Context) *versionQuery {
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return nil
-	}
-	q := p.next
-	if q == nil {
-		q = &versionQuery{done: make(chan struct{})}
-		p.next = q
-	}
-	if !p.querying {
-		p.querying = true
-		p.running.Go(p.queryLoop)
-	}
-	p.mu.Unlock()
+// query waits for the next query for the upstream's newest resourceVersion, and returns it. It returns
+// an error if the query fails, or if ctx or the feed ends first.
+func (p *prover) query(ctx context.Context) (*turn, error) {
+	t := p.queries.join()
+	defer p.queries.leave(t)
 	select {
-	case <-q.done:
-		return q
+	case <-t.over.Done():
+		return t, t.err
 	case <-ctx.Done():
-		return nil
+		return nil, errNotAsked
 	}
 }
 
-// queryLoop sends queries while readers wait.
-func (p *prover) queryLoop() {
-	for {
-		p.mu.Lock()
-		if p.next == nil {
-			p.querying = false
-			p.mu.Unlock()
-			return
-		}
-		p.mu.Unlock()
-		_ = p.pace.Wait(p.ctx) // if the feed has ended, queryOnce fails
-		p.mu.Lock()
-		q := p.next
-		p.next = nil
-		q.sent = time.Now()
-		p.mu.Unlock()
-		q.before = p.sink.version()
-		q.rv, q.err = p.queryOnce()
-		close(q.done)
-	}
-}
-
-func (p *prover) queryOnce() (uint64, error) {
+// queryOnce sends a query and sets the result in t.
+func (p *prover) queryOnce(t *turn) {
+	t.sent, t.before = time.Now(), p.sink.version()
 	if !p.isWatching() {
-		return 0, errNotWatching
+		t.err = errNotWatching
+		return
 	}
 	p.stats.VersionQueries.Add(1)
 	ctx, cancel := context.WithTimeout(p.ctx, p.timeout)
@@ -214,7 +150,7 @@ func (p *prover) queryOnce() (uint64, error) {
 	if err != nil {
 		p.failures.Add(1)
 	}
-	return resourceversion.Number(rv), err
+	t.rv, t.err = resourceversion.Number(rv), err
 }
 
 // source returns the source for the next request. If several API servers share one address, a
