@@ -2,7 +2,6 @@ package seats
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -11,10 +10,11 @@ import (
 
 // Pool bounds how many requests run at the same time, and shares its seats fairly. Its budget
 // counts the seats by level and flow. A request without a seat waits in the queue of its flow. A
-// free seat goes to the highest level with waiting requests, and in that level to the flow with the
-// fewest seats. In levels whose flows are source addresses, a full queue may refuse a waiting
-// request to make place for another: the request of the source with the most waiting requests, for
-// a source with fewer. Pool is safe for concurrent use and has no goroutine.
+// free seat goes to the highest level with waiting requests, and in that level to the caller with
+// the fewest seats. The tokens of one source are flows that take turns. In levels whose flows are
+// source addresses, a full queue may refuse a waiting request to make place for another: the request
+// of the source with the most waiting requests, for a source with fewer. Pool is safe for concurrent
+// use and has no goroutine.
 type Pool struct {
 	budget    *budget.Budget
 	places    int           // bounds the waiting requests of a level
@@ -24,7 +24,8 @@ type Pool struct {
 	mu      sync.Mutex
 	peak    peakGauge
 	waiting [Levels]int
-	flows   map[Flow]*flowQueue // the flows that have a seat or wait for one
+	flows   map[Flow]*flowQueue   // the flows that have a seat or wait for one
+	callers map[Flow]*callerSeats // of the flows; their tokens are left out
 	queued  map[*flowQueue]struct{}
 	seq     uint64
 }
@@ -44,7 +45,7 @@ const (
 func NewPool(seats, places int, wait time.Duration) *Pool {
 	return &Pool{
 		budget: budget.New(int64(seats), levelsOf(seats)...), places: places, maxQueued: max(minQueued, places*queuedPercent/100), maxWait: wait,
-		flows: map[Flow]*flowQueue{}, queued: map[*flowQueue]struct{}{},
+		flows: map[Flow]*flowQueue{}, callers: map[Flow]*callerSeats{}, queued: map[*flowQueue]struct{}{},
 	}
 }
 
@@ -76,99 +77,107 @@ func (s *Pool) Acquire(ctx context.Context, f Flow) bool {
 func (s *Pool) request(f Flow) *seatRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.flows[f.withoutToken()]
-	if l == nil {
-		// The budget does not bound a share with an empty name, so the name has a prefix.
-		l = &flowQueue{Flow: f.withoutToken(), seats: s.budget.NewCharge(int(f.Level), "flow "+f.Caller)}
-	}
-	t := l.turn(f.Token)
+	l := s.flow(f)
+	defer s.forgetIdle(l)
 	s.seq++
 	r := &seatRequest{seq: s.seq, granted: make(chan struct{})}
+	switch {
 	// A request that takes a free seat here overtakes no waiting request that could use the seat. Each
 	// waiting request was refused a seat when it arrived and at each later release. There is one
 	// exception: the token of a waiting request may have reached its limit although its source may
 	// take one more seat. A request with another token of this source then takes the seat.
-	if len(t.queue) == 0 && s.mayTake(l, t) {
-		s.flows[l.Flow] = l
-		l.keep(t)
-		s.grant(l, t, r)
-		return r
-	}
-	if !s.mayWait(l, t) {
+	case len(l.queue) == 0 && s.mayTake(l):
+		s.grant(l, r)
+	case s.mayWait(l):
+		l.queue = append(l.queue, r)
+		l.caller.queued++
+		s.waiting[f.Level]++
+		s.queued[l] = struct{}{}
+	default:
 		return nil
 	}
-	s.flows[l.Flow] = l
-	l.push(t, r)
-	s.waiting[f.Level]++
-	s.queued[l] = struct{}{}
 	return r
 }
 
-// mayWait reports whether turn t (one token of flow l) may have one more waiting request. The
-// caller holds the lock.
-func (s *Pool) mayWait(l *flowQueue, t *turn) bool {
+// flow returns the state of a flow. If the flow has no seat and no waiting request, the caller must
+// call forgetIdle. The caller holds the lock.
+func (s *Pool) flow(f Flow) *flowQueue {
+	l := s.flows[f]
+	if l == nil {
+		c := s.callers[f.withoutToken()]
+		if c == nil {
+			// The budget does not bound a share with an empty name, so the name has a prefix.
+			c = &callerSeats{seats: s.budget.NewCharge(int(f.Level), "flow "+f.Caller)}
+			s.callers[f.withoutToken()] = c
+		}
+		c.flows++
+		l = &flowQueue{Flow: f, caller: c}
+		s.flows[f] = l
+	}
+	return l
+}
+
+// mayWait reports whether flow l may have one more waiting request. The caller holds the lock.
+func (s *Pool) mayWait(l *flowQueue) bool {
 	places, waiting := s.places, s.waiting[l.Level]
 	if most := rules[l.Level].most; most > 0 {
 		places = max(places*most/100, 1)
 	}
 	if l.Level.BySource() {
-		return waiting < places || s.displace(l, t)
+		return waiting < places || s.displace(l)
 	}
 	most := s.maxQueued
 	if waiting >= places/2 {
 		most = minQueued
 	}
-	return l.queued < most && waiting < places
+	return len(l.queue) < most && waiting < places
 }
 
-// displace makes place in the queue for a request of turn t, which is one token of a source. It
-// returns false if it cannot. It refuses a waiting request of the source with the most waiting
-// requests. Of that source, it refuses the newest request of the token with the most waiting
-// requests. displace refuses no request unless the source or the token of t has fewer waiting
-// requests. The caller holds the lock.
-func (s *Pool) displace(l *flowQueue, t *turn) bool {
-	most := l
+// displace makes place for a request of flow l. It refuses the newest request of the source with the
+// most waiting requests, and there of the token with the most, if l's source or token has fewer. It
+// reports whether it refused one. The caller holds the lock.
+func (s *Pool) displace(l *flowQueue) bool {
+	var victim *flowQueue
 	for other := range s.queued {
-		if other.Level == l.Level && other.queued > max(most.queued, l.queued+1) {
-			most = other
-		}
-	}
-	victim := t
-	for _, other := range most.ready {
-		if len(other.queue) > len(victim.queue) || victim == t && most != l {
+		if l.mayDisplace(other) && (victim == nil || other.isLonger(victim)) {
 			victim = other
 		}
 	}
-	if most == l && len(victim.queue) <= len(t.queue)+1 {
+	if victim == nil {
 		return false
 	}
 	r := victim.queue[len(victim.queue)-1]
-	most.drop(victim, r)
-	s.waiting[l.Level]--
-	s.forgetIdle(most)
+	s.drop(victim, r)
 	r.refused = true
 	close(r.granted)
 	return true
 }
 
-// mayTake reports whether turn t (one token of flow l) may take one more seat. A token leaves as
-// many seats free for the other tokens of its source as it takes. The caller holds the lock.
-func (s *Pool) mayTake(l *flowQueue, t *turn) bool {
-	if l.seats.Room() <= 0 {
+// drop removes a waiting request. The caller holds the lock.
+func (s *Pool) drop(l *flowQueue, r *seatRequest) {
+	l.remove(r)
+	s.waiting[l.Level]--
+	s.forgetIdle(l)
+}
+
+// mayTake reports whether flow l may take one more seat. A token leaves as many seats free for the
+// other tokens of its source as it takes. The caller holds the lock.
+func (s *Pool) mayTake(l *flowQueue) bool {
+	if l.caller.seats.Room() <= 0 {
 		return false
 	}
-	return !l.Level.BySource() || t.taken == 0 || t.taken < s.Room(l.Level)-l.taken()
+	return !l.Level.BySource() || l.taken == 0 || l.taken < s.Room(l.Level)-l.caller.taken()
 }
 
 // Room returns how many more seats a level may take.
 func (s *Pool) Room(l Level) int { return int(s.budget.Room(int(l))) }
 
 // grant assigns a seat to a request. The caller holds the lock.
-func (s *Pool) grant(l *flowQueue, t *turn, r *seatRequest) {
-	l.seats.Add(1)
-	t.taken++
+func (s *Pool) grant(l *flowQueue, r *seatRequest) {
+	l.caller.seats.Add(1)
+	l.taken++
 	if s.seq++; l.Level.BySource() {
-		l.served = s.seq
+		l.served, l.caller.served = s.seq, s.seq
 	}
 	s.peak.add(time.Now(), 1)
 	close(r.granted)
@@ -184,10 +193,7 @@ func (s *Pool) cancel(f Flow, r *seatRequest) bool {
 		return !r.refused
 	default:
 	}
-	l := s.flows[f.withoutToken()]
-	l.drop(l.turn(f.Token), r)
-	s.waiting[f.Level]--
-	s.forgetIdle(l)
+	s.drop(s.flows[f], r)
 	return false
 }
 
@@ -195,48 +201,42 @@ func (s *Pool) cancel(f Flow, r *seatRequest) bool {
 func (s *Pool) Release(f Flow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.flows[f.withoutToken()]
-	t := l.turn(f.Token)
-	l.seats.Add(-1)
-	t.taken--
+	l := s.flows[f]
+	l.caller.seats.Add(-1)
+	l.taken--
 	s.peak.add(time.Now(), -1)
-	l.forgetIdle(t)
 	s.forgetIdle(l)
-	for {
-		next, t := s.next()
-		if next == nil {
-			return
-		}
-		r := next.pop(t)
-		s.waiting[next.Level]--
-		s.grant(next, t, r)
-		s.forgetIdle(next)
+	for next := s.next(); next != nil; next = s.next() {
+		r := next.queue[0]
+		s.grant(next, r)
+		s.drop(next, r)
 	}
 }
 
-// next returns the flow that gets the next free seat, and in this flow the turn (the token) that
-// gets it. It returns nil if no waiting request may have a seat. The caller holds the lock.
-func (s *Pool) next() (first *flowQueue, its *turn) {
+// next returns the flow that gets the next free seat, or nil if no waiting request may have one. The
+// caller holds the lock.
+func (s *Pool) next() (first *flowQueue) {
 	for l := range s.queued {
-		if first != nil && !l.before(first) {
-			continue
-		}
-		// This loop examines few turns (the tokens of a flow): if any of them may take a seat, then each
-		// one without a seat may take one, too.
-		if i := slices.IndexFunc(l.ready, func(t *turn) bool { return s.mayTake(l, t) }); i >= 0 {
-			first, its = l, l.ready[i]
+		if (first == nil || l.before(first)) && s.mayTake(l) {
+			first = l
 		}
 	}
-	return first, its
+	return first
 }
 
 // forgetIdle removes a flow that has neither seats nor waiting requests. The caller holds the lock.
 func (s *Pool) forgetIdle(l *flowQueue) {
-	if len(l.ready) == 0 {
-		delete(s.queued, l)
-		if l.ready = nil; l.taken() == 0 {
-			delete(s.flows, l.Flow)
-		}
+	if len(l.queue) > 0 {
+		return
+	}
+	l.queue = nil
+	delete(s.queued, l)
+	if l.taken > 0 {
+		return
+	}
+	delete(s.flows, l.Flow)
+	if l.caller.flows--; l.caller.flows == 0 {
+		delete(s.callers, l.withoutToken())
 	}
 }
 

@@ -205,7 +205,7 @@ func TestSeatsBounds(t *testing.T) {
 		for i := range room {
 			s.Release(Flow{Level: Everyone, Caller: fmt.Sprint(i)})
 		}
-		if len(s.flows)+len(s.queued)+inUse(s) != 0 || slices.Max(s.waiting[:]) != 0 {
+		if len(s.flows)+len(s.callers)+len(s.queued)+inUse(s) != 0 || slices.Max(s.waiting[:]) != 0 {
 			t.Errorf("%d lines, %d hungry, %d seated, %v waiting", len(s.flows), len(s.queued), inUse(s), s.waiting)
 		}
 	})

@@ -136,7 +136,7 @@ func TestTurnsOfSources(t *testing.T) {
 			t.Error("then to the next token of the other")
 		}
 		for range 9 {
-			s.Release(at("a", map[bool]string{true: "modest", false: "greedy"}[s.flows[at("a", "").withoutToken()].turns["modest"] != nil]))
+			s.Release(at("a", map[bool]string{true: "modest", false: "greedy"}[s.flows[at("a", "modest")] != nil]))
 			synctest.Wait()
 		}
 		s.Release(at("a", "greedy"))
