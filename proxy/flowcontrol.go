@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 	"github.com/weirproject/weir/proxy/internal/conn"
 	"github.com/weirproject/weir/proxy/internal/mirror"
 	"github.com/weirproject/weir/proxy/internal/review"
@@ -66,7 +67,7 @@ func queryTooLong(at *url.URL) bool {
 }
 
 func errQueryTooLong() error {
-	return statusError(http.StatusRequestURITooLong, metav1.StatusReasonRequestEntityTooLarge,
+	return watchcache.NewStatusError(http.StatusRequestURITooLong, metav1.StatusReasonRequestEntityTooLarge,
 		fmt.Sprintf("The query of the request is longer than %d bytes, or has more than %d parameters.", maxQuery, maxParams))
 }
 
@@ -163,13 +164,11 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 		bare := *r.URL
 		bare.RawQuery = ""
 		a.startCounting(s.metrics, r, request.InfoOf(r.Method, &bare))
-		a.onEnd(a.finish)
 		s.reject(a, r, errQueryTooLong())
 		return
 	}
 	info := request.InfoOf(r.Method, r.URL)
 	a.startCounting(s.metrics, r, info)
-	a.onEnd(a.finish)
 	switch {
 	case conn.Of(r).OverLimit():
 		s.reject(a, r, errTooMany)
@@ -282,7 +281,7 @@ func (s *Server) acquireStart(ctx context.Context, rq *servedRead) (release func
 // none if a review of request r has already asked for the owner. The request r must be in progress.
 // If r is long-running, onAccepted also counts it as a request of a known caller.
 func (s *Server) onAccepted(r *http.Request, id [sha256.Size]byte) {
-	if a, ok := r.Context().Value(answerKey{}).(*responseWriter); ok && a.slot != nil {
+	if a := forwardingOf(r).answer; a.slot != nil {
 		if a.slot.Accept(); a.slot.Asked() {
 			return
 		}

@@ -26,7 +26,8 @@ func (s *Server) forwardWithTimeout(a *responseWriter, r *http.Request, late err
 
 // forward sends the request upstream with the caller's identity.
 func (s *Server) forward(a *responseWriter, r *http.Request) {
-	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), answerKey{}, a))
+	fw := &forwarding{answer: a}
+	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
 	r = r.WithContext(ctx)
@@ -45,44 +46,46 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 			a.slot.Grow(copyBuffer)
 		}
 	}
-	w := http.ResponseWriter(dw)
 	as, record, err := s.sender(r, info)
 	if err != nil {
-		s.refuseUnread(w, r, err)
+		s.refuseUnread(dw, r, err)
 		return
 	}
+	fw.as = as
 	readsAhead := as != nil || s.upstream.accepts(r) // the transport uses HTTP/2, so it reads ahead
 	switch {
 	case a.slot != nil && readsAhead:
 		dw.writing = &s.writing
 	case a.slot == nil && a.seat.Pool != nil:
 		if err := s.chargeAnswer(r, a, readsAhead); err != nil {
-			s.refuseUnread(w, r, err)
+			s.refuseUnread(dw, r, err)
 			return
 		}
 	}
-	defer s.limitBody(w, r, !long)()
+	defer s.limitBody(dw, r, !long)()
 	switch {
 	case info.Verb == "watch":
-		watch, p := s.forwardedWatches.begin(w, r, cancel)
+		p := s.forwardedWatches.begin(dw, cancel)
 		defer s.forwardedWatches.forget(p)
+		fw.watch = p
 		// The WATCH may start at a resourceVersion from before a restore of the upstream: because
 		// the upstream went back in time after the proxy checked the WATCH, or because the proxy
 		// did not check it. p.lost is used only if the upstream accepts the WATCH. A caller without
 		// permission to watch gets the upstream's refusal.
 		p.setStart(request.QueryOf(r.URL))
 		p.lost = s.mirror.LostFrom(info.GVR(), p.from)
-		r = watch
 	case long || upgrade: // a shutdown does not wait for the request
 		s.unfinished.Add(-1)
 		defer s.unfinished.Add(1)
 	}
 	if record != nil {
-		noted, recorded := record.Forward(w, r, long)
-		defer noted.End()
-		w, r = noted, recorded
+		if long {
+			record.LongRunning()
+		}
+		a.record(record, a.r) // r ends with forward
+		r = record.Forward(r)
 	}
-	s.upstream.serve(w, r, as)
+	s.upstream.serve(dw, r, fw)
 }
 
 // sender returns the identity with which a request is forwarded, and the audit record of an

@@ -171,7 +171,9 @@ func TestUpgrade(t *testing.T) {
 	cfg.Host, cfg.TLSClientConfig = echo.URL, rest.TLSClientConfig{Insecure: true}
 	up, err := newUpstream(cfg, &tp.server.opts)
 	check.NoError(t, err)
-	tp.server.upstream.close()
+	was := tp.server.upstream
+	was.close()
+	up.refuse, up.onAccepted, up.onMissed, up.onDenied, up.isFrontProxyHeader = was.refuse, was.onAccepted, was.onMissed, was.onDenied, was.isFrontProxyHeader
 	tp.server.upstream = up
 	carol := tp.http1(tp.authCA.Issue(t, "carol"))
 	for _, headers := range [][]string{nil, {"Impersonate-User", "carol", "Audit-ID", "exec"}} {

@@ -57,13 +57,9 @@ type forwardedWatches struct {
 	until time.Time // when all watches must have ended; zero: they need not end
 }
 
-// forwardedWatchKey is the context key of a request's *forwardedWatch.
-type forwardedWatchKey struct{}
-
-// begin adds a WATCH to the set. It returns the request, whose context contains the entry of the
-// WATCH, and the entry. cancel must end the upstream request. The caller must call forget when the
-// WATCH has ended.
-func (fs *forwardedWatches) begin(w http.ResponseWriter, r *http.Request, cancel context.CancelFunc) (*http.Request, *forwardedWatch) {
+// begin adds a WATCH to the set, and returns its entry. cancel must end the upstream request. The
+// caller must call forget when the WATCH has ended.
+func (fs *forwardedWatches) begin(w http.ResponseWriter, cancel context.CancelFunc) *forwardedWatch {
 	p := &forwardedWatch{cancel: cancel, limitWrite: func() {
 		// The writers of tests do not support deadlines.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastEventTimeout))
@@ -77,7 +73,7 @@ func (fs *forwardedWatches) begin(w http.ResponseWriter, r *http.Request, cancel
 	if !fs.until.IsZero() {
 		p.endBy(fs.until)
 	}
-	return r.WithContext(context.WithValue(r.Context(), forwardedWatchKey{}, p)), p
+	return p
 }
 
 // setStart derives from the query q at which resourceVersion the WATCH starts, and whether its
@@ -161,14 +157,13 @@ func (p *forwardedWatch) end() {
 	p.limitWrite()
 }
 
-// wrapWatchBody wraps the response body of a watch, so that the proxy can end the watch between two
-// events. If p.lost is set, the client must not resume the watch. wrapWatchBody then returns
-// p.lost, which replaces the response.
-func wrapWatchBody(resp *http.Response) error {
-	p, ok := resp.Request.Context().Value(forwardedWatchKey{}).(*forwardedWatch)
+// wrapBody wraps the response body of a watch, so that the proxy can end the watch between two
+// events. If p.lost is set, the client must not resume the watch. wrapBody then returns p.lost,
+// which replaces the response.
+func (p *forwardedWatch) wrapBody(resp *http.Response) error {
 	upgraded := resp.StatusCode == http.StatusSwitchingProtocols
 	switch {
-	case !ok || resp.StatusCode != http.StatusOK && !upgraded:
+	case resp.StatusCode != http.StatusOK && !upgraded:
 	case p.lost != nil:
 		return p.lost
 	case upgraded:

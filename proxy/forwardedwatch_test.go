@@ -49,9 +49,9 @@ func TestForwardedWatchEndsBetweenEvents(t *testing.T) {
 				from, to := io.Pipe()
 				defer context.AfterFunc(ctx, func() { from.CloseWithError(context.Canceled) })()
 				var fs forwardedWatches
-				r, p := fs.begin(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), cancel)
-				resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {format}}, Body: from, Request: r}
-				check.NoError(t, wrapWatchBody(resp))
+				p := fs.begin(httptest.NewRecorder(), cancel)
+				resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {format}}, Body: from}
+				check.NoError(t, p.wrapBody(resp))
 				go func() {
 					defer to.Close()
 					endsAt := rnd.IntN(len(all) + 1)
@@ -118,11 +118,11 @@ func TestForwardedWebSocket(t *testing.T) {
 func TestForwardedWebSocketEndsEarly(t *testing.T) {
 	var fs forwardedWatches
 	ctx, cancel := context.WithCancel(t.Context())
-	r, p := fs.begin(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), cancel)
+	p := fs.begin(httptest.NewRecorder(), cancel)
 	defer fs.forget(p)
 	fs.endAll()
-	resp := &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: http.NoBody, Request: r}
-	if err := wrapWatchBody(resp); err != nil || ctx.Err() == nil {
+	resp := &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: http.NoBody}
+	if err := p.wrapBody(resp); err != nil || ctx.Err() == nil {
 		t.Errorf("it goes on: %v", err)
 	}
 }
@@ -153,11 +153,11 @@ func TestForwardedWatchBreaks(t *testing.T) {
 	} {
 		for _, broken := range []error{io.ErrUnexpectedEOF, errors.New("stream error: stream ID 3; INTERNAL_ERROR; received from peer")} {
 			var fs forwardedWatches
-			r, p := fs.begin(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), func() {})
+			p := fs.begin(httptest.NewRecorder(), func() {})
 			p.setStart(request.Query(tt.query))
 			from, to := io.Pipe()
-			resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {tt.format}}, Body: from, Request: r}
-			check.NoError(t, wrapWatchBody(resp))
+			resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {tt.format}}, Body: from}
+			check.NoError(t, p.wrapBody(resp))
 			go func() {
 				for part := range slices.Chunk([]byte(tt.body), 7) {
 					to.Write(part)

@@ -91,12 +91,12 @@ const metricsPath = "/metrics"
 // review the caller. A method may be any word, so a client could cause a new review with each word.
 func (s *Server) refuseMethod(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Allow", http.MethodGet+", "+http.MethodHead)
-	s.refuseUnread(w, r, statusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "/metrics accepts only GET and HEAD"))
+	s.refuseUnread(w, r, watchcache.NewStatusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "/metrics accepts only GET and HEAD"))
 }
 
 // serveMetrics answers /metrics for callers whom the upstream allows to make that request. It
 // refuses all other callers, and requests that impersonate.
-func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveMetrics(w *responseWriter, r *http.Request) {
 	begun := time.Now()
 	who, d := s.authn.Authenticate(r, review.Options{})
 	switch {
@@ -124,9 +124,8 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if record != nil {
-		noted := record.Writer(w, false)
-		defer noted.End()
-		w = noted
+		record.AddID(w.Header())
+		w.record(record, r)
 	}
 	all := prometheus.Gatherers{s.registry, prometheus.GathererFunc(libraryMetrics)}
 	paced := newPacedWriter(w)

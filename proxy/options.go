@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -277,32 +278,20 @@ func validAddress(address string) error {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Listen == "" {
-		o.Listen = "127.0.0.1:0"
-	}
-	orDefault(&o.Recheck, defaultRecheck)
-	orDefault(&o.RecheckMax, defaultRecheckMax)
-	if o.OutageGrace == 0 {
-		o.OutageGrace = defaultGrace
-	}
-	if o.FlushInterval == 0 {
-		o.FlushInterval = defaultFlush
-	}
-	orDefault(&o.MaxConnections, defaultConnections)
-	orDefault(&o.MaxRequests, defaultReadOnly)
-	orDefault(&o.MaxMutating, defaultMutating)
-	orDefault(&o.MaxLongRunning, defaultLongRunning)
-	orDefault(&o.MaxWatchesPerUser, max(o.MaxLongRunning/2, 1))
-	if o.WatchMemory == 0 {
-		o.WatchMemory = defaultWatchMemory
-	}
-	if o.ResponseMemory == 0 {
-		o.ResponseMemory = defaultResponseMemory
-	}
+	o.Listen = cmp.Or(o.Listen, "127.0.0.1:0")
+	o.Recheck = cmp.Or(o.Recheck, defaultRecheck)
+	o.RecheckMax = cmp.Or(o.RecheckMax, defaultRecheckMax)
+	o.OutageGrace, o.FlushInterval = cmp.Or(o.OutageGrace, defaultGrace), cmp.Or(o.FlushInterval, defaultFlush)
+	o.MaxConnections = cmp.Or(o.MaxConnections, defaultConnections)
+	o.MaxRequests = cmp.Or(o.MaxRequests, defaultReadOnly)
+	o.MaxMutating = cmp.Or(o.MaxMutating, defaultMutating)
+	o.MaxLongRunning = cmp.Or(o.MaxLongRunning, defaultLongRunning)
+	o.MaxWatchesPerUser = cmp.Or(o.MaxWatchesPerUser, max(o.MaxLongRunning/2, 1))
+	o.WatchMemory, o.ResponseMemory = cmp.Or(o.WatchMemory, defaultWatchMemory), cmp.Or(o.ResponseMemory, defaultResponseMemory)
 	a := &o.Authentication
-	orDefault(&a.TokenTTL, defaultTTL)
-	orDefault(&a.AllowTTL, defaultTTL)
-	orDefault(&a.DenyTTL, defaultTTL)
+	a.TokenTTL = cmp.Or(a.TokenTTL, defaultTTL)
+	a.AllowTTL = cmp.Or(a.AllowTTL, defaultTTL)
+	a.DenyTTL = cmp.Or(a.DenyTTL, defaultTTL)
 	for to, value := range map[*[]string]string{
 		&a.UserHeaders: "X-Remote-User", &a.UIDHeaders: "X-Remote-Uid", &a.GroupHeaders: "X-Remote-Group", &a.ExtraPrefixes: "X-Remote-Extra-",
 	} {
@@ -310,21 +299,14 @@ func (o Options) withDefaults() Options {
 			*to = []string{value}
 		}
 	}
-	if o.timeouts == (timeouts{}) {
-		o.timeouts = defaultTimeouts
-	}
+	o.timeouts = cmp.Or(o.timeouts, defaultTimeouts)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return o
 }
 
-func orDefault[T int | time.Duration](d *T, otherwise T) {
-	if *d <= 0 {
-		*d = otherwise
-	}
-}
-
+// parseResources parses the resource names of an option.
 func parseResources(names []string) (all []schema.GroupVersionResource, err error) {
 	for _, name := range names {
 		gvr, err := parseResource(name)

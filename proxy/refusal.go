@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/weirproject/weir/internal/core/request"
@@ -19,24 +17,17 @@ import (
 // log. The upstream cannot record the refusal, because it does not receive the request. refuse
 // first releases the seat and the slot of the request, its places among the running requests.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why error) {
+	a := responseWriterOf(w)
 	if s.auditor != nil && !queryTooLong(r.URL) { // the proxy does not parse a longer query
 		attrs := s.unreviewedAttributes(r, request.InfoOf(r.Method, r.URL))
 		if rec := s.auditor.Refused(r, attrs, why, time.Now()); rec != nil {
-			noted := rec.Writer(w, false)
-			defer noted.End()
-			w = noted
+			rec.AddID(w.Header())
+			a.record(rec, r)
 		}
 	}
-	if a := responseWriterOf(w); a != nil {
-		a.leave()
-		a.chargeUnread(0)
-	}
+	a.leave()
+	a.chargeUnread(0)
 	watchcache.WriteError(w, r, why)
-}
-
-// statusError returns an error with a status code for which package apierrors has no function.
-func statusError(code int32, reason metav1.StatusReason, message string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }
 
 // maxBufferedError bounds the body of a forwarded error that is buffered, in bytes. Once the body
@@ -68,9 +59,6 @@ func (a *responseWriter) bufferError(resp *http.Response) {
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(body), from), from}
 }
-
-// answerKey is the context key of the *responseWriter of a forwarded request.
-type answerKey struct{}
 
 // refuseUnread refuses a request whose body has not been read. It first reads and drops the body.
 // It answers with why, or with the error of discardBody if that fails.

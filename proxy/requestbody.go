@@ -11,6 +11,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // requestBody is the body of a forwarded request. A transport may still call Read after the proxy
@@ -180,7 +182,7 @@ func bodyError(err error) error {
 }
 
 func errNoBody() error {
-	return statusError(http.StatusRequestTimeout, metav1.StatusReasonTimeout, "the body of the request did not arrive")
+	return watchcache.NewStatusError(http.StatusRequestTimeout, metav1.StatusReasonTimeout, "the body of the request did not arrive")
 }
 
 // discardBody reads and drops the unexpected body of a request that the proxy answers. Over HTTP/1,

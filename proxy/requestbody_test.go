@@ -126,7 +126,8 @@ func TestAnswerToPartOfBody(t *testing.T) {
 	for _, failure := range []error{nil, os.ErrDeadlineExceeded} {
 		sent := httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/default/pods", nil)
 		sent.Body = &requestBody{ReadCloser: http.NoBody, failure: failure}
-		answer := &http.Response{StatusCode: http.StatusBadRequest, Request: sent.WithContext(context.WithValue(t.Context(), forwardedKey{}, sent))}
+		fw := &forwarding{sent: sent, answer: &responseWriter{}}
+		answer := &http.Response{StatusCode: http.StatusBadRequest, Body: http.NoBody, Request: sent.WithContext(context.WithValue(t.Context(), forwardingKey{}, fw))}
 		if err := modifyResponse(answer); (failure == nil) != (err == nil) || err != nil && watchcache.StatusOf(err).Code != http.StatusRequestTimeout {
 			t.Errorf("%v: %v", failure, err)
 		}

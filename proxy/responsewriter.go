@@ -13,6 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/budget"
 	"github.com/weirproject/weir/internal/serve/watchcache"
+	"github.com/weirproject/weir/proxy/internal/audit"
 	"github.com/weirproject/weir/proxy/internal/conn"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
@@ -28,6 +29,8 @@ type responseWriter struct {
 	ends []func() // called when the request ends, in reverse order
 	// onCode is called when the status code of the response is recorded; nil: no call.
 	onCode func()
+	audit  *audit.Record // nil: the request is not recorded
+	failed bool          // a write has failed
 	// panicked is the value with which the request made the proxy panic; it is set before the
 	// functions in ends are called. nil: no panic.
 	panicked any
@@ -97,22 +100,25 @@ func (a *responseWriter) leave() {
 	}
 }
 
-// responseWriterOf returns the responseWriter that w is or wraps, or nil.
-func responseWriterOf(w http.ResponseWriter) *responseWriter {
-	for {
-		switch inner := w.(type) {
-		case *responseWriter:
-			return inner
-		case interface{ Unwrap() http.ResponseWriter }:
-			w = inner.Unwrap()
-		default:
-			return nil
-		}
-	}
+// record makes rec record the response to r from now on.
+func (a *responseWriter) record(rec *audit.Record, r *http.Request) {
+	a.audit = rec
+	a.onEnd(func() { rec.Ended(a.panicked, a.failed, r.Context().Err() != nil) })
 }
 
+// responseWriterOf returns the responseWriter that w is or wraps, or nil.
+func responseWriterOf(w http.ResponseWriter) *responseWriter {
+	if dw, ok := w.(*deadlineWriter); ok {
+		return dw.answer
+	}
+	a, _ := w.(*responseWriter)
+	return a
+}
+
+// startCounting starts to measure the request, and counts it when it ends.
 func (a *responseWriter) startCounting(m *requestMetrics, r *http.Request, info *request.Info) {
 	a.metrics, a.r, a.info, a.begun = m, r, info, time.Now()
+	a.onEnd(a.finish)
 }
 
 // Unwrap returns the wrapped writer, for http.ResponseController.
@@ -128,6 +134,9 @@ func (a *responseWriter) recordCode(code int) {
 	a.code = code
 	if a.onCode != nil {
 		a.onCode()
+	}
+	if a.audit != nil {
+		a.audit.Responded(code)
 	}
 	if a.endsConnection(code) {
 		a.Header().Set("Connection", "close")
@@ -149,7 +158,9 @@ func (a *responseWriter) Write(p []byte) (int, error) {
 	if a.written += int64(len(p)); !a.buffered && a.code >= http.StatusBadRequest {
 		a.limitWrite(conn.UnreadTime) // a large error, which does not fit into the buffer
 	}
-	return a.ResponseWriter.Write(p)
+	n, err := a.ResponseWriter.Write(p)
+	a.failed = a.failed || err != nil
+	return n, err
 }
 
 // limitFinalWrite sets a deadline for bytes that net/http writes after the handler has returned.
@@ -226,16 +237,16 @@ func (a *responseWriter) countRejected() {
 // part in reservePart of the caller's memory is reserved for the proxy's own answers. If the wait
 // is too long, chargeAnswer returns watchcache.ErrUnread.
 func (s *Server) chargeAnswer(r *http.Request, a *responseWriter, readsAhead bool) error {
-	charge, most := s.seats.Unread.Charge(a.seat.Flow)
-	a.unread = charge
+	p := s.seats.Unread.Payer(a.seat.Flow)
+	a.unread = p.Budget.NewCharge(p.Level, p.Share)
 	a.onEnd(a.unread.Release)
 	if readsAhead {
 		a.readAhead = readAhead
 	}
-	if r.Method != http.MethodGet || most <= 0 {
+	if r.Method != http.MethodGet || p.Most <= 0 {
 		return nil
 	}
-	part := most / reservePart
+	part := p.Most / reservePart
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.timeouts.seat)
 	defer cancel()
 	if a.unread.Wait(ctx, min(copyBuffer+a.readAhead, part), part) != nil {

@@ -102,9 +102,9 @@ func TestRestoreWithoutSession(t *testing.T) {
 func TestLostWatchThatIsForwarded(t *testing.T) {
 	for upstream, gone := range map[int]bool{http.StatusOK: true, http.StatusSwitchingProtocols: true, http.StatusForbidden: false} {
 		var fs forwardedWatches
-		r, p := fs.begin(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), func() {})
+		p := fs.begin(httptest.NewRecorder(), func() {})
 		p.from, p.lost = 7, apierrors.NewResourceExpired("lost")
-		err := wrapWatchBody(&http.Response{StatusCode: upstream, Header: http.Header{}, Body: http.NoBody, Request: r})
+		err := p.wrapBody(&http.Response{StatusCode: upstream, Header: http.Header{}, Body: http.NoBody})
 		if apierrors.IsResourceExpired(err) != gone || (err != nil) != gone {
 			t.Errorf("%v in place of %d", err, upstream)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/weirproject/weir/proxy/internal/conn"
 	"github.com/weirproject/weir/proxy/internal/mirror"
 	"github.com/weirproject/weir/proxy/internal/review"
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // ServeHTTP implements http.Handler. After Close, it answers 503.
@@ -78,7 +79,6 @@ func (s *Server) refuseEarly(a *responseWriter, r *http.Request, why error) {
 	method := r.Method
 	conn.ReleaseHead(r)
 	a.startCounting(s.metrics, r, request.InfoOf(method, r.URL))
-	a.onEnd(a.finish)
 	watchcache.WriteError(a, r, why)
 	a.countRejected()
 }
@@ -239,20 +239,21 @@ func (s *Server) answer(a *responseWriter, r *http.Request, rq *servedRead, begu
 	if err != nil {
 		return false
 	}
-	w := http.ResponseWriter(a)
 	if record != nil {
-		noted := record.Writer(a, rq.Verb == "watch")
-		a.onEnd(func() { noted.Ended(a.panicked) })
-		w = noted
+		record.AddID(a.Header())
+		if rq.Verb == "watch" {
+			record.LongRunning()
+		}
+		a.record(record, r)
 	}
-	if err := s.discardBody(w, r); err != nil {
+	if err := s.discardBody(a, r); err != nil {
 		lost = err
 	}
 	if lost != nil {
-		watchcache.WriteError(w, r, lost)
+		watchcache.WriteError(a, r, lost)
 		return true
 	}
-	s.serveFrom(a, w, r, rq)
+	s.serveFrom(a, r, rq)
 	return true
 }
 
@@ -265,17 +266,17 @@ type servedRead struct {
 }
 
 // serveFrom answers a read from the cache of rq.session. For a WATCH, it stores the rest of the
-// work in a.rest. w is a, or a writer that wraps a.
-func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Request, rq *servedRead) {
+// work in a.rest.
+func (s *Server) serveFrom(a *responseWriter, r *http.Request, rq *servedRead) {
 	s.served.WithLabelValues(rq.Group, rq.Resource, rq.Verb).Inc()
-	rq.session.AddHeaders(w.Header())
-	r = r.WithContext(watchcache.WithPayer(r.Context(), s.seats.Unread.Payer(rq.who)))
+	rq.session.AddHeaders(a.Header())
+	r = r.WithContext(watchcache.WithPayer(r.Context(), s.seats.Unread.Payer(seats.ReviewFlow(rq.who))))
 	if rq.Verb == "watch" {
-		s.beginWatch(a, w, r, rq)
+		s.beginWatch(a, r, rq)
 		return
 	}
 	defer conn.BufferWrites(r)()
-	rq.session.Cache().Serve(w, r, rq.Request)
+	rq.session.Cache().Serve(a, r, rq.Request)
 }
 
 // authorize reviews the caller of a read. It returns the caller, and the decision whether the

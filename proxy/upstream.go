@@ -25,7 +25,6 @@ import (
 	"k8s.io/client-go/transport"
 	"k8s.io/utils/lru"
 
-	"github.com/weirproject/weir/internal/serve/watchcache"
 	"github.com/weirproject/weir/proxy/internal/review"
 )
 
@@ -78,13 +77,23 @@ const (
 	copyBuffer = 32 << 10
 )
 
-// forwardedKey is the context key of a forwarded request, in the form in which the client sent it.
-type forwardedKey struct{}
+// forwarding is the state of one forwarded request. The context of the request contains it.
+type forwarding struct {
+	sent   *http.Request                  // the request in the form in which the client sent it
+	as     *transport.ImpersonationConfig // nil: the request keeps its own credentials
+	answer *responseWriter
+	watch  *forwardedWatch // nil: the request is not a WATCH
+}
 
-// impersonationKey is the context key of the *transport.ImpersonationConfig with which a request is
-// forwarded.
-type impersonationKey struct{}
+// forwardingKey is the context key of the *forwarding of a request.
+type forwardingKey struct{}
 
+func forwardingOf(r *http.Request) *forwarding {
+	return r.Context().Value(forwardingKey{}).(*forwarding) // upstream.serve has set it
+}
+
+// newUpstream returns an upstream. The caller must set refuse, onAccepted, onMissed, onDenied and
+// isFrontProxyHeader.
 func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 	base, err := url.Parse(cfg.Host)
 	if err != nil || base.Host == "" {
@@ -95,10 +104,7 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 		}
 	}
 	headers := &o.Authentication
-	u := &upstream{acceptedTokens: lru.New(review.MaxCachedTokens), prefixes: []string{"X-Remote-"}, refuse: watchcache.WriteError, log: o.Log}
-	ignore := func(*http.Request, [sha256.Size]byte) {}
-	u.onAccepted, u.onMissed, u.onDenied = ignore, ignore, func([sha256.Size]byte) {}
-	u.isFrontProxyHeader = func(string) bool { return false }
+	u := &upstream{acceptedTokens: lru.New(review.MaxCachedTokens), prefixes: []string{"X-Remote-"}, log: o.Log}
 	u.logLimit.Interval = failureLogInterval
 	u.hasCertificate = cfg.CertFile != "" || len(cfg.CertData) > 0 || cfg.ExecProvider != nil || cfg.Transport != nil
 	for _, names := range [][]string{headers.UserHeaders, headers.UIDHeaders, headers.GroupHeaders, headers.ExtraPrefixes} {
@@ -124,18 +130,18 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 // modifyResponse implements httputil.ReverseProxy.ModifyResponse. It returns an error if the client
 // must get that error instead of the response. One reason is that the client did not send the whole
 // request body: the upstream may have answered the part that it received before the transport gave
-// up. wrapWatchBody returns the other errors.
+// up. forwardedWatch.wrapBody returns the other errors.
 func modifyResponse(resp *http.Response) error {
-	if sent, ok := resp.Request.Context().Value(forwardedKey{}).(*http.Request); ok {
-		if body, ok := sent.Body.(*requestBody); ok && body.failed() != nil {
-			return bodyError(body.failed())
-		}
+	fw := forwardingOf(resp.Request)
+	if body, ok := fw.sent.Body.(*requestBody); ok && body.failed() != nil {
+		return bodyError(body.failed())
 	}
-	if a, ok := resp.Request.Context().Value(answerKey{}).(*responseWriter); ok {
-		a.bufferError(resp)
-		a.chargeForwarded(resp)
+	fw.answer.bufferError(resp)
+	fw.answer.chargeForwarded(resp)
+	if fw.watch != nil {
+		return fw.watch.wrapBody(resp)
 	}
-	return wrapWatchBody(resp)
+	return nil
 }
 
 func http1Config(cfg *rest.Config) *rest.Config {
@@ -179,20 +185,17 @@ func limitReadAhead(rt http.RoundTripper) http.RoundTripper {
 	}
 }
 
-// serve forwards the request. If as is nil, the request keeps its own credentials; otherwise it is
-// sent with the proxy's credentials and impersonates as.
-func (u *upstream) serve(w http.ResponseWriter, r *http.Request, as *transport.ImpersonationConfig) {
+// serve forwards the request. If fw.as is nil, the request keeps its own credentials; otherwise it
+// is sent with the proxy's credentials and impersonates fw.as.
+func (u *upstream) serve(w http.ResponseWriter, r *http.Request, fw *forwarding) {
 	u.requests.Add(1)
 	r = withConnection(r)
 	if err := bufferBody(r); err != nil {
 		u.refuse(w, r, bodyError(err))
 		return
 	}
-	ctx := context.WithValue(r.Context(), forwardedKey{}, r)
-	if as != nil {
-		ctx = context.WithValue(ctx, impersonationKey{}, as)
-	}
-	u.proxy.ServeHTTP(w, r.WithContext(ctx))
+	fw.sent = r
+	u.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), forwardingKey{}, fw)))
 }
 
 func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
@@ -207,7 +210,7 @@ func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
 			delete(pr.Out.Header, name)
 		}
 	}
-	if pr.In.Context().Value(impersonationKey{}) != nil {
+	if forwardingOf(pr.In).as != nil {
 		review.DropImpersonation(pr.Out.Header)
 		pr.Out.Header.Del("Authorization")
 	}
@@ -244,11 +247,11 @@ func brokeOff(err error) bool {
 // send sends the request once.
 func (u *upstream) send(r *http.Request) (*http.Response, error) {
 	upgrade := r.Header.Get("Upgrade") != ""
-	as, ok := r.Context().Value(impersonationKey{}).(*transport.ImpersonationConfig)
+	as := forwardingOf(r).as
 	switch {
-	case !ok && upgrade:
+	case as == nil && upgrade:
 		return u.anonymousUpgrade.RoundTrip(r)
-	case !ok:
+	case as == nil:
 		return u.roundTripAnonymous(r)
 	case as.UserName == "":
 		return nil, review.ErrUnnamed
@@ -335,9 +338,8 @@ func withConnection(r *http.Request) *http.Request {
 // handleError answers a request that the upstream did not answer, or whose response modifyResponse
 // rejected.
 func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error) {
-	if sent, ok := r.Context().Value(forwardedKey{}).(*http.Request); ok {
-		r = sent.WithContext(r.Context())
-	}
+	fw := forwardingOf(r)
+	r = fw.sent.WithContext(r.Context())
 	// The cause is set if the read took too long; err is a StatusError if modifyResponse returned
 	// it.
 	for _, why := range []error{context.Cause(r.Context()), err} {
@@ -362,7 +364,7 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 	u.failures.Add(1)
 	u.logFailure(r, err)
 	const why = "the upstream API server does not respond"
-	if watch, ok := r.Context().Value(forwardedWatchKey{}).(*forwardedWatch); ok && (watch.resumable || watch.initial) {
+	if fw.watch != nil && (fw.watch.resumable || fw.watch.initial) {
 		// client-go's informers would list again after a 503.
 		u.refuse(w, r, apierrors.NewTooManyRequests(why, retryAfterSeconds))
 		return

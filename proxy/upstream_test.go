@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"crypto/tls"
 	"encoding/pem"
 	"errors"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -49,6 +51,10 @@ func passToServer(t *testing.T, server *httptest.Server) *upstream {
 	u, err := newUpstream(&rest.Config{Host: server.URL, BearerToken: ownToken, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, &o)
 	check.NoError(t, err)
 	t.Cleanup(u.close)
+	u.refuse = watchcache.WriteError
+	ignore := func(*http.Request, [sha256.Size]byte) {}
+	u.onAccepted, u.onMissed, u.onDenied = ignore, ignore, func([sha256.Size]byte) {}
+	u.isFrontProxyHeader = func(string) bool { return false }
 	return u
 }
 
@@ -79,7 +85,7 @@ func TestConnectionsOfUnknownTokens(t *testing.T) {
 		if who != "" {
 			r.Header.Set("Authorization", who)
 		}
-		u.serve(httptest.NewRecorder(), r, nil)
+		u.serve(httptest.NewRecorder(), r, &forwarding{answer: &responseWriter{}})
 	}
 	ask("Bearer jane")
 	mu.Lock()
@@ -155,7 +161,7 @@ func TestBufferedBodies(t *testing.T) {
 		})
 		u.anonymous, u.anonymousUpgrade = send, send
 		r := httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/mine/pods", strings.NewReader(want))
-		u.serve(httptest.NewRecorder(), r, nil)
+		u.serve(httptest.NewRecorder(), r, &forwarding{answer: &responseWriter{}})
 	}
 }
 
@@ -173,7 +179,7 @@ func TestFailureIsLogged(t *testing.T) {
 			u.logLimit = rate.Sometimes{Interval: deadline}
 		}
 		w := httptest.NewRecorder()
-		u.serve(w, httptest.NewRequest(http.MethodGet, "/version", nil), nil)
+		u.serve(w, httptest.NewRequest(http.MethodGet, "/version", nil), &forwarding{answer: &responseWriter{}})
 		if body := w.Body.String(); w.Code != http.StatusServiceUnavailable || strings.Contains(body, "10.0.0.1") || !strings.Contains(body, "does not respond") {
 			t.Errorf("%d %s", w.Code, body)
 		}
@@ -218,13 +224,12 @@ func TestReadsAreSentAgain(t *testing.T) {
 		r := httptest.NewRequest(tt.method, tt.target, nil)
 		maps.Copy(r.Header, tt.header)
 		var fs forwardedWatches
-		w := httptest.NewRecorder()
+		w, fw := httptest.NewRecorder(), &forwarding{answer: &responseWriter{}}
 		if q := r.URL.Query(); q.Has("watch") {
-			var p *forwardedWatch
-			r, p = fs.begin(w, r, func() {})
-			p.setStart(request.QueryOf(r.URL))
+			fw.watch = fs.begin(w, func() {})
+			fw.watch.setStart(request.QueryOf(r.URL))
 		}
-		u.serve(w, r, nil)
+		u.serve(w, r, fw)
 		if sent != tt.sent || w.Code != tt.code || (w.Header().Get("Retry-After") != "") != (tt.code == http.StatusTooManyRequests) {
 			t.Errorf("%s %s %v: sent %d times, answered %d, Retry-After %q", tt.method, tt.target, tt.err, sent, w.Code, w.Header().Get("Retry-After"))
 		}
@@ -240,7 +245,7 @@ func TestConnectionHeader(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer junk")
 	r.Header.Set("Impersonate-User", "joe")
 	r.Header["Connection"] = []string{"Authorization, close", "impersonate-user"}
-	u.serve(httptest.NewRecorder(), r, nil)
+	u.serve(httptest.NewRecorder(), r, &forwarding{answer: &responseWriter{}})
 	if got.Get("Authorization") != "Bearer junk" || got.Get("Impersonate-User") != "joe" {
 		t.Errorf("%v came", got)
 	}

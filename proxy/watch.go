@@ -17,7 +17,7 @@ const lastWriteTimeout = time.Second
 // beginWatch starts to serve a WATCH. It stores the rest of the work in a.rest: the function that
 // serves the WATCH until it ends or its caller loses the permission. If there are too many starting
 // watches, beginWatch instead answers 429.
-func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Request, rq *servedRead) {
+func (s *Server) beginWatch(a *responseWriter, r *http.Request, rq *servedRead) {
 	a.onEnd(rq.Watch())
 	a.onEnd(s.servedWatches.add(r, rq.Request, rq.who))
 	ctx, cancel := context.WithCancel(r.Context())
@@ -26,16 +26,15 @@ func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Re
 	check := s.rechecker.Watch(r, rq.who, by, part, rq.decision == review.Allow, func() {
 		s.revoked.Add(1)
 		cancel()
-		// The write must not block forever: the client may read nothing.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastWriteTimeout))
+		a.limitWrite(lastWriteTimeout) // the write must not block forever: the client may read nothing
 	})
 	a.onEnd(check.Leave)
 	release, ok := s.acquireStart(ctx, rq)
 	if !ok {
-		watchcache.WriteError(w, r, seats.ErrTooManyStarts)
+		watchcache.WriteError(a, r, seats.ErrTooManyStarts)
 		a.countRejected()
 		return
 	}
 	defer release()
-	a.rest = rq.session.Cache().Begin(w, r.WithContext(ctx), rq.Request)
+	a.rest = rq.session.Cache().Begin(a, r.WithContext(ctx), rq.Request)
 }

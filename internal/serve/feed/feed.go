@@ -4,8 +4,8 @@
 // A [Feed] connects the necessary parts: a store and its history; a reflector that lists and
 // watches the upstream; the sink between reflector and store (sink.go); the watch cache that reads
 // the store; and the prover, with which the feed's owner can answer consistent reads (prover.go,
-// proofwatch.go, turns.go). The proxy uses one feed per resource, and the watch caches in the simulation use
-// feeds too.
+// proofwatch.go, turns.go). The proxy uses one feed per resource, and the watch caches in the
+// simulation use feeds too.
 package feed
 
 import (

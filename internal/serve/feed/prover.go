@@ -23,9 +23,9 @@ import (
 // immediately. Otherwise a short WATCH of the upstream shows that nothing has changed: it ends with
 // a bookmark, and every change up to the bookmark is in the stream before it.
 //
-// All readers that wait when the LIST is sent share its result, and all that wait when a short WATCH
-// is opened share the WATCH. One goroutine lists and one watches while a reader waits. close ends
-// both.
+// All readers that wait when the LIST is sent share its result, and all that wait when a short
+// WATCH is opened share the WATCH. One goroutine lists and one watches while a reader waits. close
+// ends both.
 type prover struct {
 	ctx     context.Context // ends with close
 	cancel  context.CancelFunc
@@ -52,9 +52,9 @@ type prover struct {
 
 const (
 	// By default, kube-apiserver has no watch cache for Events, and sends bookmarks of their WATCHes
-	// only when etcd reports its progress. After maxSilent consecutive silent WATCHes, the prover opens
-	// none for silentRest. Meanwhile a change of the resource within silentWait may still serve as
-	// proof.
+	// only when etcd reports its progress. After maxSilent consecutive silent WATCHes, the prover
+	// opens none for silentRest. Meanwhile a change of the resource within silentWait may still serve
+	// as proof.
 	maxSilent  = 3
 	silentRest = time.Minute
 	silentWait = 200 * time.Millisecond
@@ -123,8 +123,8 @@ func (p *prover) newestVersion(ctx context.Context) (uint64, error) {
 	return q.rv, nil
 }
 
-// query waits for the next query for the upstream's newest resourceVersion, and returns it. It returns
-// an error if the query fails, or if ctx or the feed ends first.
+// query waits for the next query for the upstream's newest resourceVersion, and returns it. It
+// returns an error if the query fails, or if ctx or the feed ends first.
 func (p *prover) query(ctx context.Context) (*turn, error) {
 	t := p.queries.join()
 	defer p.queries.leave(t)

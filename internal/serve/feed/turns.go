@@ -9,8 +9,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// turns sends one request at a time to the upstream while callers wait. All callers that wait when a
-// request starts share it: it is their turn. One goroutine sends the requests, and ends when no
+// turns sends one request at a time to the upstream while callers wait. All callers that wait when
+// a request starts share it: it is their turn. One goroutine sends the requests, and ends when no
 // caller waits for another one. close ends it, too. turns is safe for concurrent use.
 type turns struct {
 	ctx     context.Context // its end makes request fail
@@ -31,8 +31,8 @@ type turn struct {
 	end     context.CancelFunc
 	callers int // number of callers that wait; the lock of turns guards it
 
-	// These fields are the result of a query for the upstream's newest resourceVersion. The end of over
-	// publishes them.
+	// These fields are the result of a query for the upstream's newest resourceVersion. The end of
+	// over publishes them.
 	sent   time.Time
 	before uint64 // the feed's version when the query was sent
 	rv     uint64
@@ -53,8 +53,8 @@ func newTurns(ctx context.Context, request func(*turn)) *turns {
 	return &turns{ctx: ctx, request: request, pace: rate.NewLimiter(rate.Every(turnInterval), turnBurst)}
 }
 
-// join returns the next turn, which starts after the call. After close, it returns a turn that is over
-// with an error. The caller must call leave when it stops waiting.
+// join returns the next turn, which starts after the call. After close, it returns a turn that is
+// over with an error. The caller must call leave when it stops waiting.
 func (ts *turns) join() *turn {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

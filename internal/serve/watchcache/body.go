@@ -22,8 +22,8 @@ type Payer struct {
 	Budget *budget.Budget
 	Level  int
 	Share  string
-	// Most is the number of bytes that the share may use of the budget. While the share uses more than
-	// half of that, LISTs are not compressed.
+	// Most is the number of bytes that the share may use of the budget; 0 or less: no bound. While the
+	// share uses more than half of that, LISTs are not compressed.
 	Most int64
 }
 
@@ -62,7 +62,7 @@ func (p *Payer) charge(n int64) (*budget.Charge, error) {
 
 // affords reports whether p's share uses at most half of p.Most after n more bytes.
 func (p *Payer) affords(n int64) bool {
-	return p == nil || p.Share == "" || p.Budget.ShareBytes(p.Level, p.Share)+n <= p.Most/2
+	return p == nil || p.Share == "" || p.Most <= 0 || p.Budget.ShareBytes(p.Level, p.Share)+n <= p.Most/2
 }
 
 // gzipAbove is the size in bytes above which a LIST body is gzipped for clients that accept it.

@@ -226,8 +226,8 @@ func (c *Cache) Begin(w http.ResponseWriter, r *http.Request, rd *request.Reques
 	return rest
 }
 
-// begin implements Begin. It returns an error only if it has written nothing to w. An error without a
-// Status becomes a 500.
+// begin implements Begin. It returns an error only if it has written nothing to w. An error without
+// a Status becomes a 500.
 func (c *Cache) begin(w http.ResponseWriter, r *http.Request, rd *request.Request) (rest func(), err error) {
 	if err := c.ready(); err != nil {
 		return nil, err

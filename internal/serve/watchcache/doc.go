@@ -5,13 +5,13 @@
 // cache does not close a slow watcher, except in three cases: one write to it blocks for five
 // minutes; it reads its initial events slower than 32 KiB per second after the first minute; or the
 // cache's owner calls [Cache.Shed]. A watcher with an exact requirement (a namespace, name, field,
-// label or shard) subscribes to the hub. The hub reads each change once, and wakes only the watchers
-// whose requirement the changed object meets. A watcher that starts with the current state
+// label or shard) subscribes to the hub. The hub reads each change once, and wakes only the
+// watchers whose requirement the changed object meets. A watcher that starts with the current state
 // subscribes immediately; a watcher that resumes subscribes when it has caught up. If an event's
-// encoding differs from the stored one, such as JSON from protobuf, the cache encodes the event once
-// for all watchers. A LIST reads a snapshot or an index and writes stored bytes. The cache evaluates
-// a label selector once per label set. It builds other indexes on demand, for requirements that
-// clients use repeatedly.
+// encoding differs from the stored one, such as JSON from protobuf, the cache encodes the event
+// once for all watchers. A LIST reads a snapshot or an index and writes stored bytes. The cache
+// evaluates a label selector once per label set. It builds other indexes on demand, for
+// requirements that clients use repeatedly.
 //
 // # Files
 //

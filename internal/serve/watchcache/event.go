@@ -92,7 +92,8 @@ func (wt *watcher) sendChange(ch *store.Change) error {
 	return err
 }
 
-// matches reports whether the old version of a changed object matched, and whether the new one does.
+// matches reports whether the old version of a changed object matched, and whether the new one
+// does.
 func (wt *watcher) matches(ch *store.Change) (before, after bool, err error) {
 	if ch.Old != nil {
 		before, err = wt.matcher.match(ch.Old)

@@ -183,8 +183,8 @@ const (
 	// cachedStateTTL is how long a state is cached after its first page. kube-apiserver's continue
 	// tokens last 5 to 10 minutes.
 	cachedStateTTL = 10 * time.Minute
-	// stateCheckInterval is the time between two checks of the age of the states and of the memory that
-	// they use.
+	// stateCheckInterval is the time between two checks of the age of the states and of the memory
+	// that they use.
 	stateCheckInterval = 5 * time.Second
 )
 

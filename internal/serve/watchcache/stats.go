@@ -112,15 +112,15 @@ func (c *Cache) BacklogBytes() int64 {
 	return c.store.CursorBytes() + max(held, states, held+states-waiting) + taken
 }
 
-// Shed ends up to n watches that read more slowly than changes arrive. It starts with the watches for
-// which the cache retains the most memory, and stops when the sum of their memory is at least
+// Shed ends up to n watches that read more slowly than changes arrive. It starts with the watches
+// for which the cache retains the most memory, and stops when the sum of their memory is at least
 // wanted.
 //
-// If stuck is true, Shed cuts off watches whose clients do not read at the moment. Otherwise it marks
-// watches whose clients read, but do not catch up. A marked watch ends before its next event; a
-// client that requested bookmarks first receives a last bookmark. A watch that is being caught up,
-// or is sending its state, ends with 410 Expired, because its client could not resume. Watches that
-// an earlier call marked, and that have not ended yet, count toward wanted.
+// If stuck is true, Shed cuts off watches whose clients do not read at the moment. Otherwise it
+// marks watches whose clients read, but do not catch up. A marked watch ends before its next event;
+// a client that requested bookmarks first receives a last bookmark. A watch that is being caught
+// up, or is sending its state, ends with 410 Expired, because its client could not resume. Watches
+// that an earlier call marked, and that have not ended yet, count toward wanted.
 //
 // Shed returns the number of watches that this call ended or marked, and their memory together with
 // that of the watches that were marked before.

@@ -136,7 +136,8 @@ func (w pendingWrite) cut() bool {
 	return w.started.Load() == w.start && w.cutWrite.Swap(w.start) != w.start && w.setDeadline(time.Now().Add(-time.Second))
 }
 
-// mark makes the watcher end before its next event. It returns false if the watcher is marked already.
+// mark makes the watcher end before its next event. It returns false if the watcher is marked
+// already.
 func (w pendingWrite) mark() bool { return w.shed.CompareAndSwap(false, true) }
 
 // writingSince and sendingSince return the values of started and sending.

@@ -3,7 +3,6 @@ package audit
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -95,35 +94,34 @@ func TestConfig(t *testing.T) {
 func TestEnds(t *testing.T) {
 	for name, test := range map[string]struct {
 		long, gone bool
-		serve      func(w http.ResponseWriter)
+		begun      int // of the response; 0: it has not begun
+		failed     bool
 		why        any
 		stage      string
 		code       int32
 		message    string
 	}{
-		"whole":                     {serve: func(w http.ResponseWriter) { w.WriteHeader(404); _, _ = w.Write(nil) }, stage: "ResponseComplete", code: 404},
+		"whole":                     {begun: 404, stage: "ResponseComplete", code: 404},
 		"gone before":               {gone: true, why: http.ErrAbortHandler, stage: "Panic", code: 500, message: "The response was cut off."},
 		"gone before, without why":  {gone: true, stage: "ResponseComplete", code: 200, message: "Connection closed early"},
-		"a watch whose client left": {long: true, gone: true, serve: func(w http.ResponseWriter) { w.WriteHeader(200) }, why: http.ErrAbortHandler, stage: "ResponseComplete", code: 200},
+		"a watch whose client left": {long: true, gone: true, begun: 200, why: http.ErrAbortHandler, stage: "ResponseComplete", code: 200},
 		"a panic":                   {why: errors.New("no\nstack"), stage: "Panic", code: 500, message: "The proxy has panicked: no"},
-		"a broken connection":       {serve: func(w http.ResponseWriter) { _, _ = w.Write(nil); w.(*Writer).failed = true }, stage: "ResponseComplete", code: 200, message: "Connection closed early"},
+		"a broken connection":       {begun: 200, failed: true, stage: "ResponseComplete", code: 200, message: "Connection closed early"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, end := start(t)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/pods", nil)
+			r := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)
 			rec, err := a.Begin(r, list("jane"), true, time.Now())
 			check.NoError(t, err)
 			answer := httptest.NewRecorder()
-			w := rec.Writer(answer, test.long)
-			if test.serve != nil {
-				test.serve(w)
+			if rec.AddID(answer.Header()); test.long {
+				rec.LongRunning()
 			}
-			if test.gone {
-				cancel()
+			if test.begun != 0 {
+				rec.Responded(test.begun)
+				rec.Responded(500) // does nothing
 			}
-			w.Ended(test.why)
+			rec.Ended(test.why, test.failed, test.gone)
 			all := end()
 			last := all[len(all)-1]
 			if string(last.Stage) != test.stage || answer.Header().Get("Audit-ID") != string(last.AuditID) || last.Annotations["authorization.k8s.io/reason"] == "" {
@@ -149,13 +147,12 @@ func TestBegin(t *testing.T) {
 	}
 	rec, err := a.Impersonated(r, list("loud"), &transport.ImpersonationConfig{UserName: "joe"}, time.Now())
 	check.NoError(t, err)
-	w, forwarded := rec.Forward(httptest.NewRecorder(), r, false)
+	forwarded := rec.Forward(r)
 	if again := a.Refused(forwarded, list("loud"), errors.New("no"), time.Now()); again != nil {
 		t.Error("a request with a record gets another")
 	}
-	w.End()
-	refused := a.Refused(r, list("jane"), errors.New("no"), time.Now())
-	refused.Writer(httptest.NewRecorder(), false).End()
+	rec.Ended(nil, false, false)
+	a.Refused(r, list("jane"), errors.New("no"), time.Now()).Ended(nil, false, false)
 	all := end()
 	if len(all) != 4 || all[1].ImpersonatedUser.Username != "joe" || string(all[1].Level) != "Metadata" ||
 		forwarded.Header.Get("Audit-ID") != string(all[1].AuditID) || all[3].ResponseStatus.Reason != "InternalError" {

@@ -324,8 +324,8 @@ func (m *Mirror) shedWatches() {
 	m.shed(sessions, false, excess, "ended watches whose clients read more slowly than changes arrive, because the memory for watches is used up")
 }
 
-// shed ends up to maxShedPerTick watches of the sessions until they retained wanted bytes, counts and
-// logs them, and reports whether there were any. See [watchcache.Cache.Shed].
+// shed ends up to maxShedPerTick watches of the sessions until they retained wanted bytes, counts
+// and logs them, and reports whether there were any. See [watchcache.Cache.Shed].
 func (m *Mirror) shed(sessions []*Session, stuck bool, wanted int64, why string) bool {
 	ended := 0
 	for _, s := range sessions {

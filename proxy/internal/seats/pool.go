@@ -12,9 +12,9 @@ import (
 // counts the seats by level and flow. A request without a seat waits in the queue of its flow. A
 // free seat goes to the highest level with waiting requests, and in that level to the caller with
 // the fewest seats. The tokens of one source are flows that take turns. In levels whose flows are
-// source addresses, a full queue may refuse a waiting request to make place for another: the request
-// of the source with the most waiting requests, for a source with fewer. Pool is safe for concurrent
-// use and has no goroutine.
+// source addresses, a full queue may refuse a waiting request to make place for another: the
+// request of the source with the most waiting requests, for a source with fewer. Pool is safe for
+// concurrent use and has no goroutine.
 type Pool struct {
 	budget    *budget.Budget
 	places    int           // bounds the waiting requests of a level
@@ -133,9 +133,9 @@ func (s *Pool) mayWait(l *flowQueue) bool {
 	return len(l.queue) < most && waiting < places
 }
 
-// displace makes place for a request of flow l. It refuses the newest request of the source with the
-// most waiting requests, and there of the token with the most, if l's source or token has fewer. It
-// reports whether it refused one. The caller holds the lock.
+// displace makes place for a request of flow l. It refuses the newest request of the source with
+// the most waiting requests, and there of the token with the most, if l's source or token has
+// fewer. It reports whether it refused one. The caller holds the lock.
 func (s *Pool) displace(l *flowQueue) bool {
 	var victim *flowQueue
 	for other := range s.queued {
@@ -213,8 +213,8 @@ func (s *Pool) Release(f Flow) {
 	}
 }
 
-// next returns the flow that gets the next free seat, or nil if no waiting request may have one. The
-// caller holds the lock.
+// next returns the flow that gets the next free seat, or nil if no waiting request may have one.
+// The caller holds the lock.
 func (s *Pool) next() (first *flowQueue) {
 	for l := range s.queued {
 		if (first == nil || l.before(first)) && s.mayTake(l) {

@@ -53,8 +53,9 @@ func (l *flowQueue) before(other *flowQueue) bool {
 // the other waiting flows when it gets a seat.
 func (l *flowQueue) turn() uint64 { return max(l.queue[0].seq, l.served) }
 
-// mayDisplace reports whether a request of l may take the place of a waiting request of another flow:
-// the other source, or the other token of the same source, still has more waiting requests then.
+// mayDisplace reports whether a request of l may take the place of a waiting request of another
+// flow: the other source, or the other token of the same source, still has more waiting requests
+// then.
 func (l *flowQueue) mayDisplace(other *flowQueue) bool {
 	if l.caller == other.caller {
 		return len(other.queue) > len(l.queue)+1

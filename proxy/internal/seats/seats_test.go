@@ -26,9 +26,9 @@ func TestMetrics(t *testing.T) {
 	if _, err := s.Watches.Acquire(jane, 0); err == nil {
 		t.Error("a second watch of one user")
 	}
-	charge, most := s.Unread.Charge(jane)
-	if charge.Add(300); most != 400 {
-		t.Errorf("%d bytes", most)
+	p := s.Unread.Payer(jane)
+	if p.Budget.NewCharge(p.Level, p.Share).Add(300); p.Most != 400 {
+		t.Errorf("%+v", p)
 	}
 	got := map[string]float64{}
 	note := func(name, _ string, value float64, labels ...string) {
@@ -69,17 +69,17 @@ func TestUnread(t *testing.T) {
 		"new tokens":             {Flow{Level: NewTokens, Caller: "192.0.2.1", Token: "token a"}, 100},
 		"without any credential": {Flow{Level: Anonymous, Caller: "192.0.2.1"}, 100},
 	} {
-		charge, _ := u.Charge(c.flow)
-		check.Equal(t, charge.Room(), c.want, "%s: bytes", name)
+		p := u.Payer(c.flow)
+		check.Equal(t, p.Budget.NewCharge(p.Level, p.Share).Room(), c.want, "%s: bytes", name)
 	}
 	jane, admin := &user.DefaultInfo{Name: "jane"}, &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}
-	if p := u.Payer(jane); p.Share != UserKey(jane) || p.Most != 400 {
+	if p := u.Payer(ReviewFlow(jane)); p.Share != UserKey(jane) || p.Most != 400 {
 		t.Errorf("%+v", p)
 	}
-	if p := u.Payer(admin); p.Share != "" || p.Most != 400 {
+	if p := u.Payer(ReviewFlow(admin)); p.Share != "" || p.Most != 400 {
 		t.Errorf("%+v", p)
 	}
-	if newUnread(-1).Payer(jane) != nil {
-		t.Error("a bound of no memory")
+	if p := newUnread(-1).Payer(ReviewFlow(jane)); p.Most > 0 || p.Budget.NewCharge(p.Level, p.Share).Grow(1<<40) != nil {
+		t.Errorf("a bound of no memory: %+v", p)
 	}
 }

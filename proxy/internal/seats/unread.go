@@ -1,8 +1,6 @@
 package seats
 
 import (
-	"k8s.io/apiserver/pkg/authentication/user"
-
 	"github.com/weirproject/weir/internal/serve/budget"
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
@@ -35,29 +33,15 @@ func newUnread(limit int64) Unread {
 	)}
 }
 
-// Payer returns the share of the budget that is charged for responses to a user whom the proxy has
-// authenticated. A user that runs the cluster has no share, so it may use all of the memory. Payer
-// returns nil if the memory is not bounded.
-func (u Unread) Payer(who user.Info) *watchcache.Payer {
-	if u.Limit() <= 0 {
-		return nil
-	}
-	p := &watchcache.Payer{Budget: u.Budget, Level: unreadKnown, Most: u.Limit() / userPart}
-	if !IsSystem(who) {
-		p.Share = UserKey(who)
-	}
-	return p
-}
-
-// Charge returns an empty charge for a forwarded response to a request of flow f. most is how many
-// bytes all forwarded responses of the caller may use together. It is 0 or less if the memory is
-// not bounded.
-func (u Unread) Charge(f Flow) (c *budget.Charge, most int64) {
+// Payer returns the share of the budget that is charged for responses to requests of flow f. A user
+// that runs the cluster has no share, so it may use all of the memory.
+func (u Unread) Payer(f Flow) *watchcache.Payer {
+	p := &watchcache.Payer{Budget: u.Budget, Level: unreadKnown, Share: f.Caller, Most: u.Limit() / userPart}
 	switch {
 	case f.Level.BySource():
-		return u.NewCharge(unreadUnknown, f.Caller), u.Limit() / sourcePart
+		p.Level, p.Most = unreadUnknown, u.Limit()/sourcePart
 	case f.Level.isSystem():
-		return u.NewCharge(unreadKnown, ""), u.Limit() / userPart
+		p.Share = ""
 	}
-	return u.NewCharge(unreadKnown, f.Caller), u.Limit() / userPart
+	return p
 }
