@@ -17,45 +17,28 @@ import (
 // The errors are ErrIndexExists, ErrNoDecoder for an index by function in a store without
 // Config.Decode, and an *IndexError for an object that cannot be read.
 func (s *Store) AddIndex(name string, ix Index) error {
-	if ix.fn != nil {
-		return s.addFuncIndex(name, ix)
-	}
-	b, err := s.startIndex(name, ix)
-	if err != nil {
-		return err
-	}
-	return b.finish()
-}
-
-func (s *Store) addFuncIndex(name string, ix Index) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.decoder.decode == nil {
+	if ix.fn != nil && s.decoder.decode == nil {
 		return ErrNoDecoder
 	}
-	if s.takenLocked(name) {
-		return fmt.Errorf("index %q: %w", name, ErrIndexExists)
-	}
-	s.funcs[name] = newFuncIndex(s, name, ix.fn)
-	all := slices.Collect(maps.Values(s.funcs))
-	s.derives.Store(&all)
-	return nil
-}
-
-// startIndex reserves the name until finish, and returns the builder of the index.
-func (s *Store) startIndex(name string, ix Index) (*indexBuilder, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.takenLocked(name) {
-		return nil, fmt.Errorf("index %q: %w", name, ErrIndexExists)
+	_, taken := s.indexNames[name]
+	s.indexNames[name] = struct{}{}
+	if !taken && ix.fn != nil {
+		s.funcs[name] = newFuncIndex(s, name, ix.fn)
+		all := slices.Collect(maps.Values(s.funcs))
+		s.derives.Store(&all)
 	}
-	s.reserved[name] = struct{}{}
-	b := &indexBuilder{s: s, index: newByteIndex(name, ix)}
-	b.set.indexes = []*byteIndex{b.index}
-	return b, nil
+	s.mu.Unlock()
+	switch {
+	case taken:
+		return fmt.Errorf("index %q: %w", name, ErrIndexExists)
+	case ix.fn != nil:
+		return nil
+	}
+	return newIndexBuilder(s, name, ix).finish()
 }
 
-// finish builds the index, adds it to the store, and ends the reservation of its name.
+// finish builds the index and adds it to the store. After an error it releases the name.
 func (b *indexBuilder) finish() error {
 	s := b.s
 	var err error
@@ -72,24 +55,18 @@ func (b *indexBuilder) finish() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.reserved, b.index.name)
-	if err == nil {
-		old := s.byteIndexes
-		s.byteIndexes = &byteIndexSet{number: old.number + 1, indexes: append(old.indexes[:len(old.indexes):len(old.indexes)], b.index)}
-		s.snap = nil
+	if err != nil {
+		delete(s.indexNames, b.index.name)
+		return err
 	}
-	return err
+	s.setIndexesLocked(append(slices.Clone(s.byteIndexes.indexes), b.index))
+	return nil
 }
 
-func (s *Store) takenLocked(name string) bool {
-	for _, x := range s.byteIndexes.indexes {
-		if x.name == name {
-			return true
-		}
-	}
-	_, isFunc := s.funcs[name]
-	_, isReserved := s.reserved[name]
-	return isFunc || isReserved
+// setIndexesLocked changes the set of indexes that writers update.
+func (s *Store) setIndexesLocked(indexes []*byteIndex) {
+	s.byteIndexes = &byteIndexSet{number: s.byteIndexes.number + 1, indexes: indexes}
+	s.snap = nil
 }
 
 func (s *Store) funcIndex(name string) *funcIndex {
@@ -105,6 +82,12 @@ type indexBuilder struct {
 	table tree[string, *Object] // the index has the values of this table's objects
 	set   byteIndexSet          // of index alone
 	ops   indexOps              // scratch
+}
+
+func newIndexBuilder(s *Store, name string, ix Index) *indexBuilder {
+	b := &indexBuilder{s: s, index: &byteIndex{newValueIndex(name), ix}}
+	b.set.indexes = []*byteIndex{b.index}
+	return b
 }
 
 // buildRounds is how often a builder catches up while writers continue. After that it blocks the
@@ -185,13 +168,12 @@ func (s *Store) DropIndex(name string) bool {
 	s.flush() // the buffered changes were prepared for the current set of indexes
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.byteIndexes
-	i := slices.IndexFunc(old.indexes, func(x *byteIndex) bool { return x.name == name })
+	i := s.byteIndexes.find(name)
 	if i < 0 {
 		return false
 	}
-	s.byteIndexes = &byteIndexSet{number: old.number + 1, indexes: slices.Delete(slices.Clone(old.indexes), i, i+1)}
-	s.snap = nil
+	delete(s.indexNames, name)
+	s.setIndexesLocked(slices.Delete(slices.Clone(s.byteIndexes.indexes), i, i+1))
 	return true
 }
 
@@ -200,10 +182,9 @@ func (s *Store) DropIndex(name string) bool {
 func (s *Store) IndexBytes(name string) int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, x := range s.byteIndexes.indexes {
-		if x.name == name {
-			return x.footprint()
-		}
+	i := s.byteIndexes.find(name)
+	if i < 0 {
+		return 0
 	}
-	return 0
+	return s.byteIndexes.indexes[i].footprint()
 }

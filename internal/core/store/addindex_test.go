@@ -30,8 +30,8 @@ func TestAddIndexCatchesUp(t *testing.T) {
 			set(i, "a")
 		}
 		w.Flush()
-		b, err := s.startIndex("app", LabelIndex("app"))
-		check.NoError(t, err)
+		s.indexNames["app"] = struct{}{} // as AddIndex does before it builds the index
+		b := newIndexBuilder(s, "app", LabelIndex("app"))
 		check.ErrorIs(t, s.AddIndex("app", LabelIndex("app")), ErrIndexExists, "while it is built")
 		check.NoError(t, b.follow(s.Snapshot()))
 		set(1, "b")

@@ -234,7 +234,7 @@ func (b *batch) publishValues(s *Store) {
 		case !handled:
 			p.value = nil
 		case p.value != nil:
-			p.value = s.publish(p.New, p.value)
+			p.value = s.decoder.cache.publish(p.New, p.value)
 		}
 	}
 }

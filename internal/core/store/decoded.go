@@ -106,33 +106,25 @@ func (o *Object) decodedBytes() int64 { return decodedFactor * int64(o.size) }
 // requires its eviction. The error is ErrNoDecoder, or that of Config.Decode with the object's key.
 func (o *Object) Decoded() (any, error) {
 	c := o.layout.cache
-	for {
-		d := o.decoded.Load()
-		box, strongly := d.load()
-		again := d.touch()
-		if box != nil {
-			if again && !strongly {
-				c.hold(o, d, box)
-			}
-			c.hits.Add(1)
-			return box.value, nil
-		}
+	d := o.decoded.Load()
+	box, strongly := d.load()
+	again := d.touch()
+	if box != nil {
+		c.hits.Add(1)
+	} else {
 		value, err := o.decodeBy(o.layout.decode)
 		if err != nil {
 			return nil, err
 		}
-		box = &decodedBox{value}
-		fresh := newDecodedEntry(box, o.decodedBytes())
-		fresh.touch()
-		if !o.decoded.CompareAndSwap(d, fresh) {
-			continue // another caller was first: its value is the shared one
-		}
 		c.misses.Add(1)
-		if c.replace(o, d, fresh); again {
-			c.hold(o, fresh, box)
-		}
-		return value, nil
+		box = c.publish(o, &decodedBox{value})
+		d = o.decoded.Load()
+		d.touch()
 	}
+	if again && !strongly && d != nil {
+		c.hold(o, d, box)
+	}
+	return box.value, nil
 }
 
 // decodeBy returns the new value that decode returns for the object's bytes.
@@ -211,10 +203,10 @@ func (s *Store) Values(ch *Change) (was, is any, err error) {
 		}
 		handlers := s.log.handlers.Load()
 		if needsOld && handlers > 1 {
-			old = s.publish(ch.Old, old)
+			old = s.decoder.cache.publish(ch.Old, old)
 		}
 		if needsNew && (handlers > 1 || !ch.Initial) {
-			fresh = s.publish(ch.New, fresh)
+			fresh = s.decoder.cache.publish(ch.New, fresh)
 		}
 		if handlers > 1 {
 			s.log.keepValues(ch, old, fresh)
@@ -279,7 +271,7 @@ func (s *Store) decodeUpdate(ch *Change, has *decodedBox) (was, is any, ok bool)
 // publish sets the decoded value of a version, and returns it. The version refers to the value
 // weakly, so the value stays in memory as long as a caller or the log uses it. If the version
 // already has a value, publish returns that value instead. The caller must use the returned value.
-func (s *Store) publish(o *Object, box *decodedBox) *decodedBox {
+func (c *decodedCache) publish(o *Object, box *decodedBox) *decodedBox {
 	if o.size == 0 {
 		return box // the version refers to the value permanently
 	}
@@ -290,7 +282,7 @@ func (s *Store) publish(o *Object, box *decodedBox) *decodedBox {
 			return first
 		}
 		if o.decoded.CompareAndSwap(d, fresh) {
-			s.decoder.cache.replace(o, d, fresh)
+			c.replace(o, d, fresh)
 			return box
 		}
 	}

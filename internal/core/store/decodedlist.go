@@ -63,9 +63,13 @@ func (s *Store) List(failed func(error)) []any {
 // changed, and the values that add appends for the objects of other leaves. was may be nil.
 func (was *listed) update(snap *Snapshot, add func(values []any, o *Object) []any) *listed {
 	is := &listed{root: snap.table.root, values: make([]any, 0, snap.Len()), leaves: make(map[*leaf][]any, 1+snap.Len()/maxTreeNode)}
+	var known map[*leaf][]any
+	if was != nil {
+		known = was.leaves
+	}
 	snap.table.eachLeaf(func(l *leaf) {
 		from := len(is.values)
-		if values, ok := was.of(l); ok {
+		if values, ok := known[l]; ok {
 			is.values = append(is.values, values...)
 		} else {
 			for i := range l.items {
@@ -79,14 +83,6 @@ func (was *listed) update(snap *Snapshot, add func(values []any, o *Object) []an
 		}
 	})
 	return is
-}
-
-// of returns the values of a leaf, if was has them. was may be nil.
-func (was *listed) of(l *leaf) (values []any, ok bool) {
-	if was != nil {
-		values, ok = was.leaves[l]
-	}
-	return values, ok
 }
 
 // begin returns the cached result of the last List, or nil, and whether the result of this List

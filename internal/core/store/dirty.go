@@ -7,8 +7,7 @@ type dirtyKeys struct {
 	revs map[string]uint64 // the revision of the last change of each key
 	lost bool
 	// letGo is called when the replaced versions exceed the number that an index may keep in memory:
-	// about dirtySlack versions, or dirtyHeld bytes. The index then drops its cached objects. nil: the
-	// index caches none.
+	// about dirtySlack versions, or dirtyHeld bytes. The index then drops its cached objects.
 	letGo    func()
 	replaced int64 // bytes of replaced versions
 }
@@ -20,29 +19,19 @@ const (
 )
 
 func (d *dirtyKeys) add(records []Change, held int) {
-	if d.letGo != nil {
-		d.count(records)
-	}
-	if d.lost {
-		return
-	}
-	if d.revs == nil {
+	if d.revs == nil && !d.lost {
 		d.revs = make(map[string]uint64)
 	}
-	for i := range records {
-		d.revs[records[i].Key()] = records[i].Revision
-	}
-	if len(d.revs) > 2*held+dirtySlack {
-		d.revs, d.lost = nil, true
-	}
-}
-
-// count adds up the replaced versions, and calls letGo if they are too many.
-func (d *dirtyKeys) count(records []Change) {
 	for i := range records {
 		if old := records[i].Old; old != nil {
 			d.replaced += dirtyHeld/dirtySlack + old.Footprint()
 		}
+		if !d.lost {
+			d.revs[records[i].Key()] = records[i].Revision
+		}
+	}
+	if len(d.revs) > 2*held+dirtySlack {
+		d.revs, d.lost = nil, true
 	}
 	if d.replaced > dirtyHeld {
 		d.letGo()

@@ -10,13 +10,13 @@
 //   - The table is a B+ tree, copied on write. Writers take turns to fill a batch: they pack the
 //     objects and read their index values. They hold the lock that readers need only while they
 //     apply the batch.
-//   - The change log is a ring bounded in bytes, which cursors read. If the log drops a change that
+//   - The change log is bounded in bytes, and cursors read it. If the log drops a change that
 //     a cursor has not read, the cursor stores it, in one entry per key.
 //   - Readers decode objects. The decoded objects are shared, and dropped when idle.
 //
 // # Files
 //
-//   - Writing: store.go, writer.go, batch.go, progress.go, errors.go. owners.go and deletions.go
+//   - Writing: store.go, writer.go, batch.go, errors.go. owners.go and deletions.go
 //     combine the states of several writers.
 //   - An object in memory: object.go.
 //   - Reading one moment: snapshot.go, tree.go, index.go, addindex.go; funcindex.go and derived.go

@@ -133,7 +133,7 @@ func TestRelistBelievesBytes(t *testing.T) {
 				t.Errorf("%d changes by a list in which %d have other bytes", n, len(h.pods)-10)
 			}
 			for _, ch := range drain(c) {
-				v, _ := ch.New.Annotation("converted")
+				v, _ := annotation(ch.New, "converted")
 				if ch.Old == nil || ch.Old.ResourceVersion() != ch.New.ResourceVersion() || v != "yes" {
 					t.Errorf("%s: %v → %v, converted %q", ch.Key(), ch.Old, ch.New, v)
 				}

@@ -112,7 +112,7 @@ func TestBlockedCursorCosts(t *testing.T) {
 		t.Errorf("twenty more updates of each cost %d bytes, the objects take %d", grown, held)
 	}
 	mem := s.Memory()
-	if mem.Log > cfg.LogBytes+2*minRing*changeBytes*16 || mem.Cursors > 2*held {
+	if mem.Log > cfg.LogBytes+2*minLog*changeBytes*16 || mem.Cursors > 2*held {
 		t.Errorf("log %d, cursors %d, packed %d", mem.Log, mem.Cursors, held)
 	}
 	if got := len(drain(c)); got > len(raws)+int(cfg.LogBytes/changeBytes) {

@@ -89,6 +89,11 @@ type byteIndexSet struct {
 	indexes []*byteIndex
 }
 
+// find returns the position of an index, or a negative number if there is none of that name.
+func (set *byteIndexSet) find(name string) int {
+	return slices.IndexFunc(set.indexes, func(x *byteIndex) bool { return x.name == name })
+}
+
 // indexKey is an entry of an index: ordered by value, then by the object's key.
 type indexKey struct{ value, key string }
 
@@ -118,11 +123,7 @@ type byteIndex struct {
 var varieties atomic.Uint64
 
 func newValueIndex(name string) valueIndex {
-	return valueIndex{name: name, entries: newTree[indexKey, struct{}](compareIndexKeys), variety: varieties.Add(1)}
-}
-
-func newByteIndex(name string, ix Index) *byteIndex {
-	return &byteIndex{valueIndex: newValueIndex(name), source: ix}
+	return valueIndex{name: name, entries: tree[indexKey, struct{}]{cmp: compareIndexKeys}, variety: varieties.Add(1)}
 }
 
 // freeze returns an immutable copy.
@@ -146,7 +147,7 @@ func (x *valueIndex) add(value, key string) string {
 }
 
 func (x *valueIndex) remove(value, key string) {
-	if _, ok := x.entries.delete(indexKey{value, key}); !ok {
+	if !x.entries.delete(indexKey{value, key}) {
 		return
 	}
 	if left, ok := x.first(value); !ok || left != value {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,7 +123,8 @@ func (ch *Change) cost() int64 {
 }
 
 const (
-	minRing = 64
+	// A log of at most minLog changes keeps its memory when it becomes shorter.
+	minLog = 64
 	// A cursor with behindBy unread changes is behind until it has fewer than caughtUp. Both are more
 	// than the changes of one batch, and fewer than the log can store. A cursor that was not read for
 	// blockedFor is blocked instead of behind: the reflector does not slow down for it.
@@ -131,7 +133,7 @@ const (
 	blockedFor = time.Second
 )
 
-// changeLog is a ring of the newest changes, bounded in bytes, and the cursors that read it. A
+// changeLog contains the newest changes, bounded in bytes, and the cursors that read them. A
 // cursor absorbs into its backlog the changes that the log drops before the cursor has read them.
 // The log's lock is taken after the store's.
 type changeLog struct {
@@ -143,8 +145,8 @@ type changeLog struct {
 	valueLimit int64        // bounds the bytes of values
 
 	mu      sync.RWMutex // a reader holds it for reading while it moves its own cursor
-	ring    []Change     // its length is a power of two; a change without versions is a free slot
-	head, n int
+	records []Change     // from head on; those before head were dropped and are zero
+	head    int
 	base    uint64 // revision of the record at head
 	bytes   int64
 	behind  bool // the last result of isBehind
@@ -171,12 +173,11 @@ func newChangeLog(limit int64, keep bool, decoded *decodedCache) *changeLog {
 	}
 }
 
-// next returns the revision of the next change.
-func (l *changeLog) next() uint64 { return l.base + uint64(l.n) }
+// len returns the number of changes in the log, and next the revision of the next change.
+func (l *changeLog) len() int     { return len(l.records) - l.head }
+func (l *changeLog) next() uint64 { return l.base + uint64(l.len()) }
 
-func (l *changeLog) at(rev uint64) *Change {
-	return &l.ring[(l.head+int(rev-l.base))&(len(l.ring)-1)]
-}
+func (l *changeLog) at(rev uint64) *Change { return &l.records[l.head+int(rev-l.base)] }
 
 // append adds records, the first of which has revision l.next(). held is the number of objects in
 // the table. append appends the cursors that waited for records to woken, and returns woken. The
@@ -194,17 +195,12 @@ func (l *changeLog) append(records []Change, held int, woken []*Cursor) []*Curso
 	}
 	initial := 0
 	for i := range records {
-		if l.n == len(l.ring) {
-			l.resize(max(minRing, 2*len(l.ring)))
-		}
-		l.n++
-		r := l.at(l.next() - 1)
-		*r = records[i]
-		l.bytes += r.cost()
-		if r.Awaited {
+		l.bytes += records[i].cost()
+		if records[i].Awaited {
 			initial++
 		}
 	}
+	l.records = append(l.records, records...)
 	if initial > 0 {
 		l.await(initial)
 	}
@@ -298,7 +294,7 @@ func (l *changeLog) enforce() {
 
 // trim drops the records that every cursor has passed.
 func (l *changeLog) trim() {
-	if l.keep || l.n == 0 {
+	if l.keep || l.len() == 0 {
 		return
 	}
 	to := l.next()
@@ -311,12 +307,17 @@ func (l *changeLog) trim() {
 // drop drops all records before revision to.
 func (l *changeLog) drop(to uint64) {
 	for ; l.base < to; l.base++ {
-		r := &l.ring[l.head]
+		r := &l.records[l.head]
 		l.bytes -= r.cost()
 		l.dropValues(l.base)
 		*r = Change{}
-		l.head = (l.head + 1) & (len(l.ring) - 1)
-		l.n--
+		l.head++
+	}
+	if l.head > len(l.records)/2 {
+		l.records, l.head = slices.Delete(l.records, 0, l.head), 0
+		if len(l.records) < cap(l.records)/4 && cap(l.records) > minLog {
+			l.records = append(make([]Change, 0, max(minLog, 2*len(l.records))), l.records...)
+		}
 	}
 	atBase := int64(0)
 	for c := range l.cursors {
@@ -325,21 +326,6 @@ func (l *changeLog) drop(to uint64) {
 		}
 	}
 	l.atBase.Store(atBase)
-	if len(l.ring) > minRing && l.n < len(l.ring)/4 {
-		size := len(l.ring)
-		for size > minRing && l.n < size/4 {
-			size /= 2
-		}
-		l.resize(size)
-	}
-}
-
-func (l *changeLog) resize(size int) {
-	ring := make([]Change, size)
-	for i := range l.n {
-		ring[i] = l.ring[(l.head+i)&(len(l.ring)-1)]
-	}
-	l.ring, l.head = ring, 0
 }
 
 // setSynced records whether all writers are synced, and wakes the cursors.
@@ -368,8 +354,8 @@ func (l *changeLog) close() {
 func (l *changeLog) footprint() (log, cursors int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// Free slots of the ring count too.
-	log = l.bytes + int64(len(l.ring)-l.n)*changeBytes
+	// The memory for further records counts too.
+	log = l.bytes + int64(cap(l.records)-l.len())*changeBytes
 	for c := range l.cursors {
 		cursors += c.backlog.bytes
 	}

@@ -262,7 +262,7 @@ func (m *model) settle() {
 
 // heldAs returns the version in the format in which the store has it.
 func (m *model) heldAs(o *Object, pod *corev1.Pod) *corev1.Pod {
-	format, ok := o.Annotation("format")
+	format, ok := annotation(o, "format")
 	sent := m.server.sent(pod)
 	if sent.Annotations["format"] = format; !ok {
 		m.t.Fatalf("%s has no format", o.Key())
@@ -279,7 +279,7 @@ func (m *model) relist() {
 	}
 	m.settle()
 	for o := range m.store.Snapshot().All() {
-		if format, _ := o.Annotation("format"); format != fmt.Sprint(m.server.format) {
+		if format, _ := annotation(o, "format"); format != fmt.Sprint(m.server.format) {
 			m.t.Fatalf("%s was not healed by a relist", o.Key())
 		}
 	}

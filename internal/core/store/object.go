@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/pack"
@@ -293,34 +292,6 @@ func (o *Object) Label(key string) (value string, ok bool) {
 		value = string(v)
 	})
 	return value, ok
-}
-
-// Annotations returns the annotations of the object in a new map, or nil.
-func (o *Object) Annotations() (annotations map[string]string) {
-	o.readMeta(func(m *wire.Meta) { annotations = collected(m.Annotations()) })
-	return annotations
-}
-
-// Annotation returns the value of one annotation. ok is false if the object does not have it.
-func (o *Object) Annotation(key string) (value string, ok bool) {
-	o.readMeta(func(m *wire.Meta) {
-		var v []byte
-		v, ok = m.Annotation(key)
-		value = string(v)
-	})
-	return value, ok
-}
-
-// Generation returns metadata.generation, or 0 if there is none.
-func (o *Object) Generation() (generation int64) {
-	o.readMeta(func(m *wire.Meta) { generation = m.Generation })
-	return generation
-}
-
-// DeletionTimestamp returns when deletion of the object was requested. ok is false if it was not.
-func (o *Object) DeletionTimestamp() (at time.Time, ok bool) {
-	o.readMeta(func(m *wire.Meta) { at, ok = m.DeletionTimestamp, !m.DeletionTimestamp.IsZero() })
-	return at, ok
 }
 
 // scratch is the scratch memory for reading a stored object.

@@ -106,15 +106,16 @@ func (sn *Snapshot) From(key string) iter.Seq[*Object] {
 
 // Namespace yields the objects of one namespace in key order. If ns is "", it yields all objects.
 func (sn *Snapshot) Namespace(ns string) iter.Seq[*Object] {
-	if ns == "" {
-		return sn.All()
+	return func(yield func(*Object) bool) { eachIn(&sn.table, ns, yield) }
+}
+
+// eachIn yields the objects of one namespace, or all if ns is "", in key order.
+func eachIn(table *tree[string, *Object], ns string, yield func(*Object) bool) {
+	prefix := ""
+	if ns != "" {
+		prefix = ns + "/"
 	}
-	return func(yield func(*Object) bool) {
-		prefix := ns + "/"
-		sn.table.ascend(prefix, func(key string, o *Object) bool {
-			return strings.HasPrefix(key, prefix) && yield(o)
-		})
-	}
+	table.ascend(prefix, func(key string, o *Object) bool { return strings.HasPrefix(key, prefix) && yield(o) })
 }
 
 // By yields the objects that have value in an index, in key order.

@@ -1,10 +1,11 @@
 package store
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,8 +82,8 @@ type Store struct {
 	deletions   deletions
 	serverGen   uint32 // how often the server went back in time; see owners.go
 	funcs       map[string]*funcIndex
-	reserved    map[string]struct{} // names of indexes that are being built
-	waiting     waiters             // callers that wait for a resourceVersion
+	indexNames  map[string]struct{} // of all indexes, also of those that are being built
+	waiting     []*waiter           // calls of WaitResourceVersion, the lowest version first
 	// becameSynced is closed when the store becomes synced. nil: no caller waits for that.
 	becameSynced chan struct{}
 	closed       atomic.Bool
@@ -105,14 +106,14 @@ func New(cfg Config) *Store {
 		cache:      newDecodedCache(cfg.DecodedIdle, cfg.DecodedBudget),
 	}
 	s := &Store{
-		decoder:  decoder,
-		packer:   pack.New(),
-		log:      newChangeLog(cfg.LogBytes, cfg.KeepLog, decoder.cache),
-		table:    newTree[string, *Object](strings.Compare),
-		writers:  make(map[*Writer]struct{}),
-		funcs:    make(map[string]*funcIndex),
-		reserved: make(map[string]struct{}),
+		decoder: decoder,
+		packer:  pack.New(),
+		log:     newChangeLog(cfg.LogBytes, cfg.KeepLog, decoder.cache),
+		table:   tree[string, *Object]{cmp: strings.Compare},
+		writers: make(map[*Writer]struct{}),
+		funcs:   make(map[string]*funcIndex),
 
+		indexNames:  make(map[string]struct{}),
 		byteIndexes: &byteIndexSet{},
 	}
 	s.list.store = s
@@ -167,17 +168,23 @@ func (s *Store) announceLocked() {
 		close(s.becameSynced)
 		s.becameSynced = nil
 	}
-	if len(s.waiting) == 0 {
-		return
-	}
 	reached := s.reachedLocked()
-	for len(s.waiting) > 0 && (closed || s.waiting[0].want <= reached) {
-		w := heap.Pop(&s.waiting).(*waiter)
+	n := 0
+	for ; n < len(s.waiting) && (closed || s.waiting[n].want <= reached); n++ {
+		w := s.waiting[n]
 		if w.want > reached {
 			w.err = ErrClosed
 		}
 		close(w.done)
 	}
+	s.waiting = slices.Delete(s.waiting, 0, n)
+}
+
+// waiter is a waiting call of WaitResourceVersion.
+type waiter struct {
+	want uint64
+	done chan struct{} // closed when the store has reached want, or is closed
+	err  error         // ErrClosed or nil, set before done is closed
 }
 
 // Synced reports whether the store has a writer and every writer has ended its first replace, which
@@ -240,13 +247,9 @@ func (s *Store) resourceVersionLocked() string {
 		switch {
 		case p.text == "":
 			return ""
-		case lowest == nil:
+		case lowest == nil || p.ok && lowest.ok && p.rv < lowest.rv:
 			lowest = p
-		case p.ok && lowest.ok:
-			if p.rv < lowest.rv {
-				lowest = p
-			}
-		case p.text != lowest.text:
+		case !(p.ok && lowest.ok) && p.text != lowest.text:
 			return ""
 		}
 	}
@@ -275,9 +278,6 @@ func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
 	if !ok {
 		return fmt.Errorf("resourceVersion %q: %w", rv, ErrInvalidResourceVersion)
 	}
-	if want == 0 {
-		return nil
-	}
 	w := &waiter{want: want, done: make(chan struct{})}
 	s.mu.Lock()
 	switch {
@@ -288,7 +288,8 @@ func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
 		s.mu.Unlock()
 		return ErrClosed
 	}
-	heap.Push(&s.waiting, w)
+	at, _ := slices.BinarySearchFunc(s.waiting, want, func(w *waiter, want uint64) int { return cmp.Compare(w.want, want) })
+	s.waiting = slices.Insert(s.waiting, at, w)
 	s.mu.Unlock()
 	select {
 	case <-w.done:
@@ -297,9 +298,7 @@ func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.place >= 0 {
-		heap.Remove(&s.waiting, w.place)
-	}
+	s.waiting = slices.DeleteFunc(s.waiting, func(other *waiter) bool { return other == w })
 	return context.Cause(ctx)
 }
 

@@ -85,3 +85,13 @@ func drain(c *Cursor) (changes []Change) {
 		changes = append(changes, buf[:n]...)
 	}
 }
+
+// annotation returns the value of an annotation. ok is false if the object does not have it.
+func annotation(o *Object, key string) (value string, ok bool) {
+	o.readMeta(func(m *wire.Meta) {
+		var v []byte
+		v, ok = m.Annotation(key)
+		value = string(v)
+	})
+	return value, ok
+}

@@ -1,5 +1,7 @@
 package store
 
+import "slices"
+
 // tree is an ordered map: a B+ tree, copied on write. freeze is free and returns an immutable copy.
 // The next write to a node that the copy still shares copies that node. Only one goroutine at a
 // time may write to the tree. Frozen copies are never written to, and are safe for concurrent
@@ -35,10 +37,6 @@ const (
 	minTreeNode   = maxTreeNode / 4     // a node with fewer is merged with a sibling if possible
 	maxMergedNode = maxTreeNode * 3 / 4 // the largest size of a merged node
 )
-
-func newTree[K, V any](cmp func(a, b K) int) tree[K, V] {
-	return tree[K, V]{cmp: cmp}
-}
 
 // freeze returns an immutable copy.
 func (t *tree[K, V]) freeze() tree[K, V] {
@@ -162,42 +160,36 @@ func (t *tree[K, V]) own(n *treeNode[K, V]) *treeNode[K, V] {
 	return c
 }
 
-// set inserts or replaces an entry, and returns the value that it replaces.
-func (t *tree[K, V]) set(key K, val V) (prev V, replaced bool) {
+// set inserts or replaces an entry.
+func (t *tree[K, V]) set(key K, val V) {
 	if t.root == nil {
 		t.root = &treeNode[K, V]{owner: t.owner}
 	}
 	t.root = t.own(t.root)
-	prev, replaced, right, sep := t.setNode(t.root, key, val)
+	right, sep := t.setNode(t.root, key, val)
 	if right != nil {
 		t.root = &treeNode[K, V]{owner: t.owner, kids: []*treeNode[K, V]{t.root, right}, seps: []K{sep}}
 	}
-	if !replaced {
-		t.count++
-	}
-	return prev, replaced
 }
 
 // setNode puts an entry into n, which no frozen copy shares. right is not nil if n was split.
-func (t *tree[K, V]) setNode(n *treeNode[K, V], key K, val V) (prev V, replaced bool, right *treeNode[K, V], sep K) {
+func (t *tree[K, V]) setNode(n *treeNode[K, V], key K, val V) (right *treeNode[K, V], sep K) {
 	if n.kids == nil {
 		i, found := t.lower(n, key)
 		if found {
-			prev = n.items[i].val
 			n.items[i] = treeEntry[K, V]{val, key}
-			return prev, true, nil, sep
+			return nil, sep
 		}
-		right, sep = t.insertItem(n, i, treeEntry[K, V]{val, key})
-		return prev, false, right, sep
+		t.count++
+		return t.insertItem(n, i, treeEntry[K, V]{val, key})
 	}
 	i := t.child(n, key)
 	kid := t.own(n.kids[i])
 	n.kids[i] = kid
-	prev, replaced, kidRight, kidSep := t.setNode(kid, key, val)
-	if kidRight != nil {
-		right, sep = t.insertKid(n, i, kidSep, kidRight)
+	if right, sep = t.setNode(kid, key, val); right == nil {
+		return nil, sep
 	}
-	return prev, replaced, right, sep
+	return t.insertKid(n, i, sep, right)
 }
 
 // splitAt returns where to split a full node of n entries before an entry is inserted at i: in the
@@ -252,13 +244,13 @@ func (t *tree[K, V]) insertKid(n *treeNode[K, V], i int, sep K, kid *treeNode[K,
 	return right, up
 }
 
-// delete removes an entry and returns it.
-func (t *tree[K, V]) delete(key K) (prev V, ok bool) {
-	if _, ok = t.get(key); !ok {
-		return prev, false
+// delete removes an entry. It returns false if there is none.
+func (t *tree[K, V]) delete(key K) bool {
+	if _, ok := t.get(key); !ok {
+		return false
 	}
 	t.root = t.own(t.root)
-	prev = t.deleteNode(t.root, key)
+	t.deleteNode(t.root, key)
 	t.count--
 	for len(t.root.kids) == 1 {
 		t.root = t.root.kids[0]
@@ -266,21 +258,20 @@ func (t *tree[K, V]) delete(key K) (prev V, ok bool) {
 	if t.count == 0 {
 		t.root = nil
 	}
-	return prev, true
+	return true
 }
 
 // deleteNode removes key, which must exist, from under n, which no frozen copy shares.
-func (t *tree[K, V]) deleteNode(n *treeNode[K, V], key K) (prev V) {
+func (t *tree[K, V]) deleteNode(n *treeNode[K, V], key K) {
 	if n.kids == nil {
 		i, _ := t.lower(n, key)
-		prev = n.items[i].val
 		n.items = deleteAt(n.items, i)
-		return prev
+		return
 	}
 	i := t.child(n, key)
 	kid := t.own(n.kids[i])
 	n.kids[i] = kid
-	prev = t.deleteNode(kid, key)
+	t.deleteNode(kid, key)
 	switch size := kid.size(); {
 	case size == 0:
 		n.kids = deleteAt(n.kids, i)
@@ -290,7 +281,6 @@ func (t *tree[K, V]) deleteNode(n *treeNode[K, V], key K) (prev V) {
 	case size < minTreeNode:
 		t.mergeKid(n, i)
 	}
-	return prev
 }
 
 func (n *treeNode[K, V]) size() int { return len(n.items) + len(n.kids) }
@@ -338,11 +328,7 @@ func insertAt[E any](s []E, i int, e E) []E {
 	return s
 }
 
-func deleteAt[E any](s []E, i int) []E {
-	copy(s[i:], s[i+1:])
-	clear(s[len(s)-1:])
-	return s[:len(s)-1]
-}
+func deleteAt[E any](s []E, i int) []E { return slices.Delete(s, i, i+1) }
 
 func splitSlice[E any](s []E, cut int) (right, left []E) {
 	right = append(make([]E, 0, maxTreeNode), s[cut:]...)

@@ -6,13 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestTreeAgainstMap compares a tree with a map, and checks that frozen copies do not change.
 func TestTreeAgainstMap(t *testing.T) {
 	for seed := range uint64(6) {
 		rnd := newRand(seed)
-		tr := newTree[string, int](strings.Compare)
+		tr := tree[string, int]{cmp: strings.Compare}
 		model := map[string]int{}
 		type copied struct {
 			tree  tree[string, int]
@@ -26,20 +28,15 @@ func TestTreeAgainstMap(t *testing.T) {
 			if seed == 0 && growing {
 				key = fmt.Sprintf("k%05d", i) // ascending, as in a LIST
 			}
-			was, had := model[key]
+			_, had := model[key]
 			if rnd.IntN(10) < 7 == growing {
-				prev, replaced := tr.set(key, i)
-				if replaced != had || replaced && prev != was {
-					t.Fatalf("set %s: %d %v, want %d %v", key, prev, replaced, was, had)
-				}
+				tr.set(key, i)
 				model[key] = i
 			} else {
-				prev, ok := tr.delete(key)
-				if ok != had || prev != was {
-					t.Fatalf("delete %s: %d %v, want %d %v", key, prev, ok, was, had)
-				}
+				check.Equal(t, tr.delete(key), had, "deleted %s", key)
 				delete(model, key)
 			}
+			check.Equal(t, tr.count, len(model), "entries")
 			if rnd.IntN(4000) == 0 {
 				frozen = append(frozen, copied{tr.freeze(), maps.Clone(model)})
 			}
@@ -130,7 +127,7 @@ func checkNode(t *testing.T, n *treeNode[string, int], owner uint64) {
 // TestTreeFillsLeavesInOrder checks that keys in ascending order, as in a LIST, leave no half-empty
 // leaves behind, and that deletions merge small leaves.
 func TestTreeFillsLeavesInOrder(t *testing.T) {
-	tr := newTree[string, int](strings.Compare)
+	tr := tree[string, int]{cmp: strings.Compare}
 	const n = 10_000
 	for i := range n {
 		tr.set(fmt.Sprintf("k%05d", i), i)

@@ -88,8 +88,8 @@ func TestValuesStayUntilTheLastHandlerPasses(t *testing.T) {
 	for i, c := range cursors {
 		was, is = nil, nil
 		collect()
-		if s.log.n != 1 || s.Memory().Decoded == 0 {
-			t.Fatalf("the log keeps %d changes, and %d bytes of values, for handler %d", s.log.n, s.Memory().Decoded, i)
+		if s.log.len() != 1 || s.Memory().Decoded == 0 {
+			t.Fatalf("the log keeps %d changes, and %d bytes of values, for handler %d", s.log.len(), s.Memory().Decoded, i)
 		}
 		if was, is = valuesOf(t, s, changes[i]); fmt.Sprintf("%p %p", was, is) != places {
 			t.Errorf("handler %d gets its own values", i)
@@ -98,8 +98,8 @@ func TestValuesStayUntilTheLastHandlerPasses(t *testing.T) {
 			t.Errorf("handler %d gets %d more changes", i, n)
 		}
 	}
-	if kept := s.decoder.cache.forHandlers.Load(); s.log.n != 0 || kept != 0 || s.log.values != nil {
-		t.Errorf("the log keeps %d changes, and %d bytes of values, for no handler", s.log.n, kept)
+	if kept := s.decoder.cache.forHandlers.Load(); s.log.len() != 0 || kept != 0 || s.log.values != nil {
+		t.Errorf("the log keeps %d changes, and %d bytes of values, for no handler", s.log.len(), kept)
 	}
 	if hits, misses := s.DecodedReads(); hits != 6 || misses != 2 {
 		t.Errorf("%d values were found and %d decoded", hits, misses)
@@ -225,7 +225,7 @@ func TestValuesOfDroppedChanges(t *testing.T) {
 	for _, c := range cursors {
 		c.Close()
 	}
-	if s.log.values != nil || s.decoder.cache.forHandlers.Load() != 0 || s.log.n != 0 {
+	if s.log.values != nil || s.decoder.cache.forHandlers.Load() != 0 || s.log.len() != 0 {
 		t.Error("values are kept for handlers that have ended")
 	}
 }

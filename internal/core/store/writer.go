@@ -3,8 +3,8 @@ package store
 import (
 	"fmt"
 	"math"
-	"strings"
 
+	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/views"
 	"github.com/weirproject/weir/internal/core/wire"
 )
@@ -68,6 +68,19 @@ type Writer struct {
 	key              []byte // of the current object
 	// spare is for the next object if the last one was not put. nil: there is none.
 	spare *Object
+}
+
+// progress is the resourceVersion that a writer is current to.
+type progress struct {
+	text      string
+	rv        uint64
+	ok        bool // text is an integer
+	serverGen uint32
+}
+
+func progressOf(resourceVersion string) progress {
+	rv, ok := resourceversion.ParseCanonical(resourceVersion)
+	return progress{text: resourceVersion, rv: rv, ok: ok}
 }
 
 // Writer returns a new writer for sc. The store is not Synced until the writer has ended its first
@@ -665,14 +678,7 @@ func (w *Writer) trySync() {
 
 // sweep visits the objects of this writer's scope that its owner has, in key order.
 func (w *Writer) sweep(visit func(o *Object)) {
-	prefix := ""
-	if w.scope.Namespace != "" {
-		prefix = w.scope.Namespace + "/"
-	}
-	w.s.table.ascend(prefix, func(key string, o *Object) bool {
-		if !strings.HasPrefix(key, prefix) {
-			return false
-		}
+	eachIn(&w.s.table, w.scope.Namespace, func(o *Object) bool {
 		if o.ownedBy(w) {
 			visit(o)
 		}
