@@ -273,8 +273,8 @@ func (c *documentChecker) check(source string, b codeBlock) *types.Package {
 	return checked
 }
 
-// checkDeclarations checks that each function declared in block b exists, with the same signature,
-// in the package that the heading above it names.
+// checkDeclarations checks that each function that block b declares exists, with the same
+// signature, in the package that the function's heading names.
 func (c *documentChecker) checkDeclarations(b codeBlock) {
 	c.t.Helper()
 	headings := packageHeading.FindAllStringSubmatchIndex(b.text, -1)

@@ -13,7 +13,7 @@ import (
 // objects than the server. Informer.Err and the errors of interrupted waits wrap one of these
 // errors for each reflector that is not current, together with the underlying error if there is
 // one. Status.Err wraps the error of one reflector. Test for these errors with errors.Is. None of
-// them ends an informer: the informer retries, and recovers when the cause is gone.
+// them ends an informer: the informer retries, and recovers when the cause no longer exists.
 var (
 	// ErrForbidden is returned when the server answers 403: RBAC does not permit the LIST or WATCH.
 	ErrForbidden = reflector.ErrForbidden

@@ -128,7 +128,7 @@ func (e Event[T]) Object() (T, error) { return decoded[T](e.newest(), e.reader.h
 // Object's. Old returns ErrNotFound for an Added event.
 func (e Event[T]) Old() (T, error) { return decoded[T](e.old, e.reader.handlerValue) }
 
-// PanicError describes a panic of a handler. Options.OnPanic receives it.
+// PanicError describes a panic of a handler. Options.OnPanic receives a *PanicError.
 type PanicError struct {
 	Handler string // HandlerOptions.Name, or the generated name
 	Key     string // key of the object that the handler was handling

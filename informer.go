@@ -147,7 +147,7 @@ func (i *informer[T]) WaitForResourceVersion(ctx context.Context, resourceVersio
 
 // Err returns why the informer is not current, or nil if it is current. The error wraps one of the
 // errors from ErrForbidden to ErrEncoding for each reflector that is not current. The informer
-// retries, and recovers when the cause is gone.
+// retries, and recovers when the cause no longer exists.
 func (i *informer[T]) Err() error { return i.engine.Err() }
 
 // WaitForErr blocks until Err is not nil, and returns Err. If ctx ends first, it returns the

@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/core/engine"
 )
 
-// Registration is a registered handler. Informer.Handle returns it. Its methods are safe for
-// concurrent use.
+// Registration is a registered handler. Informer.Handle returns a Registration. The methods are
+// safe for concurrent use.
 type Registration struct {
 	handler *delivery.Registration
 	engine  *engine.Engine

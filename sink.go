@@ -39,9 +39,9 @@ type Sink interface {
 
 	// BeginReplace starts a replace. The previous one has been ended or aborted.
 	BeginReplace() error
-	// EndReplace ends the replace: the sink's new state is exactly the objects that Put received since
-	// BeginReplace, except those that Delete removed, at resourceVersion. resourceVersion is "" if the
-	// server's lists have no resourceVersion.
+	// EndReplace ends the replace: the sink's new state is exactly the objects that Put has added
+	// since BeginReplace and Delete has not removed. The state has the version resourceVersion.
+	// resourceVersion is "" if the server's lists have no resourceVersion.
 	EndReplace(resourceVersion string) error
 	// AbortReplace abandons the replace, because it broke off, its state is not valid, or ctx has
 	// ended. The sink keeps its state from before the replace.

@@ -25,7 +25,7 @@ import (
 // bodyReader reads request bodies that contain an object of one kind.
 type bodyReader struct {
 	gvk    schema.GroupVersionKind
-	goType reflect.Type // nil: unstructured
+	goType reflect.Type // nil for unstructured objects
 	values *codec.Codec
 }
 

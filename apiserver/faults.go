@@ -25,17 +25,17 @@ type Faults struct {
 // Rule is one fault. If several rules match a request, the rule that was added first applies. A
 // rule has Err or Cut, or Hold, or Hold together with Err or Cut. CutCleanly requires Cut.
 type Rule struct {
-	// Match reports whether the rule applies to a request. nil: the rule applies to all requests. See
-	// [Match].
+	// Match reports whether the rule applies to a request. If it is nil, the rule applies to all
+	// requests. See [Match].
 	Match func(*http.Request) bool
-	// Times is the number of requests to which the rule applies. 0: all.
+	// Times is the number of requests to which the rule applies. 0 means all requests.
 	Times int
 	// Err is the error that the server sends instead of the real response. It sends an
 	// apierrors.StatusError as a Status, with a Retry-After header if the Status has
 	// retryAfterSeconds.
 	Err error
 	// Cut is the number of bytes of the body after which the server closes the connection. The server
-	// always sends the headers. nil: the server sends the whole body.
+	// always sends the headers. If it is nil, the server sends the whole body.
 	Cut *int64
 	// CutCleanly makes the server end the body at Cut as if it were complete, in place of closing the
 	// connection.

@@ -84,8 +84,9 @@ func signerName(o object) string {
 }
 
 // checkNamespaceExists returns an error if a new object's namespace does not exist or is being
-// deleted, like kube-apiserver's admission plugin NamespaceLifecycle. It takes no lock: if a client
-// deletes the namespace before the object is stored, the object remains without a namespace.
+// deleted, like kube-apiserver's admission plugin NamespaceLifecycle. It does not lock the
+// namespace: if a client deletes the namespace before the server stores the object, the object
+// remains although its namespace does not exist.
 func (s *Server) checkNamespaceExists(res *servedResource, o object) error {
 	namespace := o.GetNamespace()
 	if namespace == "" || s.opts.AnyNamespace {

@@ -21,7 +21,7 @@ func TestNames(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		for _, tt := range []struct {
 			path, name, signer string
-			problem            string // empty: it is valid
+			problem            string // "" if the name is valid
 		}{
 			{inDefault + "configmaps", "a.b", "", ""},
 			{inDefault + "configmaps", "a:b", "", "a lowercase RFC 1123 subdomain must consist of"},

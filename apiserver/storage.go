@@ -130,7 +130,7 @@ func key(namespace, name string) string {
 type revisionClock struct {
 	mu       sync.RWMutex
 	now      uint64
-	advanced chan struct{} // closed when now increases; nil: no caller waits
+	advanced chan struct{} // closed when now increases; nil if no caller waits
 }
 
 // advance calls write with the next resourceVersion. A concurrent Observe sees both the write and

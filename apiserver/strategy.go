@@ -12,7 +12,8 @@ import (
 type strategy struct {
 	// custom is true for custom resources.
 	custom bool
-	// generation is the generation of new objects. 0: the generation in the request.
+	// generation is the generation of new objects. 0 means that a new object keeps the generation in
+	// the request.
 	generation int64
 	// increments is true if a change increments the generation. Changes of metadata, and of a status
 	// that has a subresource, do not increment it.

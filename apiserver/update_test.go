@@ -95,7 +95,7 @@ func TestConditionalUpdate(t *testing.T) {
 		if s.Reason != metav1.StatusReasonInvalid || s.Message != want || s.Details.Kind != "leases" || s.Details.Group != "coordination.k8s.io" {
 			t.Errorf("got %+v", s)
 		}
-		// The server treats a patch that removes the resourceVersion in the same way.
+		// The server must also refuse a patch that removes the resourceVersion.
 		client := ts.typed.CoordinationV1().Leases("default")
 		patch := []byte(`{"metadata":{"resourceVersion":null,"labels":{"a":"b"}}}`)
 		if _, err := client.Patch(ctx, "a", types.MergePatchType, patch, metav1.PatchOptions{}); !apierrors.IsInvalid(err) {

@@ -29,7 +29,7 @@ func TestWatchSemantics(t *testing.T) {
 	const initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&"
 	for _, tt := range []struct {
 		name, query string
-		code        int // of the response; 0: 200
+		code        int // of the response; 0 means 200
 		want        string
 	}{
 		{"unset, empty", "", 0, "ADDED a@{a} ADDED b@{b2} ADDED d@{d}"},

@@ -45,7 +45,7 @@ func TestFinalStatesOfBytes(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		transform cache.TransformFunc
-		final     []byte // nil: version 9
+		final     []byte // nil means a pod with v=9
 		want      string
 	}{
 		"as it came":            {nil, nil, "v=9"},

@@ -264,8 +264,8 @@ func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandl
 }
 
 // onStatus receives each new status of the reflector. After a relist it resyncs the handlers if
-// Options.ResyncOnRelist is set. Until the context of Run ends, it passes those errors to the watch
-// error handler that client-go would also pass.
+// Options.ResyncOnRelist is set. Until the context of Run ends, it calls the watch error handler
+// for the errors for which client-go would call it.
 func (i *informer) onStatus(s reflector.Status) {
 	i.HasSynced() // HasSynced closes the channel of HasSyncedChecker
 	i.mu.Lock()

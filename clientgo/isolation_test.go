@@ -124,7 +124,7 @@ func isClean(t *testing.T, what string, obj any) {
 type scribbler struct {
 	t *testing.T
 	*recorder
-	held bool // the store has the same pointers, so only old versions may be changed
+	held bool // readers have the same pointers, so only old versions may be changed
 }
 
 func name(obj any) string {

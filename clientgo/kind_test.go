@@ -123,7 +123,7 @@ func kindStory(t *testing.T, make constructor, transform cache.TransformFunc) (t
 	s.source.Modify(version("a", "1"))
 	s.source.Delete(version("c", "1"))
 	s.calls.wait(t, "delete d/c@15 v=1")
-	synctest.Wait() // for the other handler
+	synctest.Wait() // for the handler that records kinds
 	told += "\n" + kinds.sortedChanges() + "\n" + heldKinds(t, s.informer.GetIndexer())
 	if inf, ok := s.informer.(*informer); ok && !inf.sink.pin {
 		isProtobuf(t, inf)

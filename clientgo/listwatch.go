@@ -55,7 +55,8 @@ func newListWatch(lw cache.ListerWatcher, matcher responseMatcher, stats *source
 }
 
 // ServerVersion returns the version of a server that streams its lists, because a ListerWatcher
-// does not provide the real version. Older servers answer the same requests.
+// does not provide the real version. Servers of older versions also answer the requests that the
+// reflector then sends.
 func (l *listWatch) ServerVersion(context.Context) (major, minor int, err error) { return 1, 33, nil }
 
 // List calls the ListerWatcher's List. It repeats the call without capturing if the client received

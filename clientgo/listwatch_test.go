@@ -27,7 +27,7 @@ import (
 // blocked is a ListerWatcher that ignores contexts. Its List, its probe (a List with limit 1) or
 // its Watch blocks until the channel is closed.
 type blocked struct {
-	list, probe, watch chan struct{} // nil: the call does not block
+	list, probe, watch chan struct{} // a call does not block if its channel is nil
 	watcher            *watch.FakeWatcher
 }
 

@@ -30,12 +30,12 @@ type oddProgram struct {
 	// first is the result of the first List; nil means the pods a and b. later is the result of each
 	// later List; nil means the pods a, b and z.
 	first, later func() (runtime.Object, error)
-	watch        func() (watch.Interface, error) // the first Watch; nil: events and pod z
+	watch        func() (watch.Interface, error) // the first Watch; nil returns events and pod z
 	events       []watch.Event
 	set          func(inf cache.SharedIndexInformer) error
 	handler      cache.ResourceEventHandler
 	// want states whether the informer has synced after two minutes, and which keys it stores.
-	// clientGo is the same text for client-go's informer; "" if it equals want.
+	// clientGo states this for client-go's informer; "" means that it equals want.
 	want, clientGo string
 }
 

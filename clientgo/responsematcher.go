@@ -254,8 +254,8 @@ func (r *typeMetaReader) Read(p []byte) (n int, err error) {
 }
 
 // readListTypeMeta returns the types of a list, and a reader of the whole list. It reads only as
-// much of the list as necessary. The types are empty if body is not a list. The error is that of
-// body.
+// much of the list as necessary. The types are empty if body is not a list. It returns an error
+// only if a read of body fails.
 func readListTypeMeta(body io.Reader, enc wire.Encoding) (listTypeMeta, io.Reader, error) {
 	r := &typeMetaReader{body: body}
 	r.list = wire.NewListReader(r, enc, wire.Limits{})

@@ -65,8 +65,8 @@ func newRelistedPod(t *testing.T, returned bool, change func(*corev1.Pod)) *reli
 	return l
 }
 
-// list passes a list to the sink that contains the pod with the given node name, always at the same
-// version. It checks the number of calls of the transform, and that the store contains the
+// list passes a list to the sink. The list contains the pod with the given node name, always at the
+// same version. It checks the number of calls of the transform, and that the store contains the
 // transform's result.
 func (l *relistedPod) list(t *testing.T, rebase bool, node string, wantCalls int) {
 	t.Helper()

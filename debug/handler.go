@@ -42,8 +42,8 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// policy is the page's Content-Security-Policy. It permits the page to send requests only to its
-// own server, and to run only its own script.
+// policy is the page's Content-Security-Policy. It permits the page to send requests only to the
+// server of the page, and to run only the script of that server.
 const policy = "default-src 'none'; style-src 'self'; img-src data:; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 // Handler returns a handler that serves the page at / of its mount point, and the page's data as

@@ -61,8 +61,8 @@ func emptyList(s *storyRun) {
 	}
 }
 
-// listKeysInAnyOrder makes the server send the keys of its lists in every order, without pods and
-// with three pods.
+// listKeysInAnyOrder makes the server send the JSON keys of its lists in every order, without pods
+// and with three pods. The informer must sync and store all pods.
 func listKeysInAnyOrder(s *storyRun) {
 	for n := range 2 {
 		eachOrder([]string{"apiVersion", "items", "kind", "metadata"}, 0, func(keys []string) {
@@ -92,7 +92,8 @@ func eachOrder(keys []string, n int, f func([]string)) {
 	}
 }
 
-// addUpdateDelete makes one change after another and waits until the handler has received it.
+// addUpdateDelete makes several changes, one after another. For each change, the handler must
+// receive exactly one call of the right type.
 func addUpdateDelete(s *storyRun) {
 	inf, l := s.follower(3)
 	steps := []struct {
@@ -196,7 +197,8 @@ func runTwice(s *storyRun) {
 	l.getsOnly(4)
 }
 
-// stopBeforeSync stops an informer whose first request the server receives but does not answer.
+// stopBeforeSync stops an informer whose first request the server receives but does not answer. The
+// informer must stop within a second and not have synced.
 func stopBeforeSync(s *storyRun) {
 	s.answer(Always, Answer{Hang: true})
 	inf, l := s.started(Options{})
@@ -210,7 +212,7 @@ func stopBeforeSync(s *storyRun) {
 
 // stopInAnswer stops the informer while an answer stalls after n bytes. n is every number up to
 // 150, because the first bytes contain the types, and some larger numbers, in the middle of the
-// items.
+// items. The informer must stop within a second.
 func stopInAnswer(s *storyRun) {
 	s.fill(20)
 	for n := range 700 {
@@ -249,7 +251,8 @@ func stopInBackoff(s *storyRun) {
 	}
 }
 
-// stopOneOfTwo runs two informers on one server and stops one. The other must stay current.
+// stopOneOfTwo runs two informers on one server and stops one of them. The other informer must
+// still receive changes.
 func stopOneOfTwo(s *storyRun) {
 	s.fill(3)
 	one, two := s.informer(Options{}), s.informer(Options{})

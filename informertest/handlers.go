@@ -217,7 +217,8 @@ func handlerAddsHandler(s *storyRun) {
 	s.eventually(time.Second, "the second handler being told of a change", func() bool { return l.knows(s.server) })
 }
 
-// handlerAfterStop adds a handler after the stop. It expects an error and no call.
+// handlerAfterStop adds a handler after the informer has stopped. Handle must return an error, and
+// the handler must not be called.
 func handlerAfterStop(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})

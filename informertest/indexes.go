@@ -51,8 +51,9 @@ func indexFromStart(s *storyRun) {
 	inf.expectIndex("node", "node-3")
 }
 
-// indexAddedLater adds an index after the sync. Its function returns several values for some pods
-// and none for others.
+// indexAddedLater adds an index after the sync. Its function returns several values for some pods,
+// and none for one pod. The index must contain the pods that are already stored, and follow a
+// deletion.
 func indexAddedLater(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})

@@ -35,7 +35,8 @@ func downAtStart(s *storyRun) {
 }
 
 // downForLong makes changes at the end of an outage of ten minutes. The server still has the
-// changes in its history, so the informer can resume its watch.
+// changes in its history, so the informer can resume its watch. It must receive the changes within
+// 90 s, after at most 600 dials in the outage.
 func downForLong(s *storyRun) {
 	inf, l := s.follower(20)
 	dials := s.server.Dials()
@@ -78,7 +79,8 @@ func (s *storyRun) noLists() {
 	}
 }
 
-// watchBrokenMidEvent breaks the watch in the middle of an event.
+// watchBrokenMidEvent breaks the watch in the middle of an event. The handler must not receive this
+// event, but must receive a change that is made afterwards.
 func watchBrokenMidEvent(s *storyRun) {
 	inf, l := s.follower(5)
 	s.server.BreakWatchesMidEvent(nth(2))
@@ -103,7 +105,8 @@ func watchEnded(s *storyRun) {
 	l.gets(1)
 }
 
-// hangingRequest makes the server not answer the first LIST and the first WATCH.
+// hangingRequest makes the server leave the first LIST and the first WATCH unanswered. The informer
+// must sync within five minutes.
 func hangingRequest(s *storyRun) {
 	s.fill(5)
 	s.answer(1, Answer{Hang: true})
@@ -111,7 +114,7 @@ func hangingRequest(s *storyRun) {
 }
 
 // stalledList makes the server never send the last item of the first LIST, or the bookmark of the
-// first WATCH.
+// first WATCH. The informer must sync within five minutes.
 func stalledList(s *storyRun) {
 	s.fill(5)
 	hold := make(chan struct{})
@@ -120,7 +123,7 @@ func stalledList(s *storyRun) {
 }
 
 // stalledHead makes the server stall before the first byte of a body or after a few bytes, before
-// the client has received the list's type.
+// the client has received the list's type. The informer must sync within five minutes.
 func stalledHead(s *storyRun) {
 	s.fill(5)
 	for _, n := range []int{0, 1, 10, 30} {

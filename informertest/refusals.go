@@ -31,7 +31,8 @@ func (s *storyRun) refuse(status *metav1.Status) {
 	s.answer(Always, Answer{Status: status})
 }
 
-// forbiddenIsAnError makes the server answer 403 from the start.
+// forbiddenIsAnError makes the server answer 403 from the start. Within ten seconds, Err must
+// return an error that names the cause, and the informer must not have synced.
 func forbiddenIsAnError(s *storyRun) {
 	s.refuse(Forbidden())
 	inf := s.informer(Options{})
@@ -62,7 +63,8 @@ func forbiddenIsNoTimeout(s *storyRun) {
 	}
 }
 
-// forbiddenThenGranted grants access after five minutes of 403.
+// forbiddenThenGranted makes the server answer 403 for five minutes. The informer must sync within
+// 90 s after that.
 func forbiddenThenGranted(s *storyRun) {
 	s.fill(5)
 	s.refuse(Forbidden())
@@ -84,9 +86,10 @@ func errorEnds(s *storyRun) {
 	s.eventually(10*time.Second, "no error any more", func() bool { return inf.Err() == nil })
 }
 
-// forbiddenLater makes the server answer 403 for ten minutes after the sync. At the end it makes
-// changes and drops them from the server's history, so that the informer can receive them only in a
-// list.
+// forbiddenLater makes the server answer 403 for ten minutes after the sync. Err must name the
+// cause, and the informer must keep its pods. At the end of the ten minutes, changes are made and
+// dropped from the server's history, so that the informer can receive them only in a list. It must
+// receive them within 90 s.
 func forbiddenLater(s *storyRun) {
 	inf, l := s.follower(5)
 	s.refuse(Forbidden())
@@ -102,7 +105,8 @@ func forbiddenLater(s *storyRun) {
 	l.getsMissed(90 * time.Second)
 }
 
-// unknownResource makes the server answer 404 for the first five minutes.
+// unknownResource makes the server answer 404 for the first five minutes. Err must name the cause,
+// and the informer must sync within 90 s after that.
 func unknownResource(s *storyRun) {
 	s.fill(5)
 	s.refuse(NotFound())
@@ -115,7 +119,8 @@ func unknownResource(s *storyRun) {
 	l.syncs(90 * time.Second)
 }
 
-// unauthorized makes the server answer 401 for a minute.
+// unauthorized makes the server answer 401 for a minute. Err must name the cause, and the informer
+// must sync within 90 s after that.
 func unauthorized(s *storyRun) {
 	s.fill(5)
 	s.refuse(Unauthorized())
@@ -128,8 +133,8 @@ func unauthorized(s *storyRun) {
 	l.syncs(90 * time.Second)
 }
 
-// refusedWithPatience makes the server answer 403 for half an hour, and limits the number of
-// requests in that time.
+// refusedWithPatience makes the server answer 403 for half an hour. The informer must send at most
+// 600 requests in that time.
 func refusedWithPatience(s *storyRun) {
 	s.refuse(Forbidden())
 	inf := s.informer(Options{})
@@ -162,7 +167,8 @@ func tooManyRequests(s *storyRun) {
 }
 
 // tooLargeVersion ends the watch with 410. The server then answers three LISTs, and the streams of
-// three WATCHes, with the error that it has not reached the requested resourceVersion.
+// three WATCHes, with the error that it has not reached the requested resourceVersion. The informer
+// must receive the changes that the watch has missed within three minutes.
 func tooLargeVersion(s *storyRun) {
 	_, l := s.follower(5)
 	s.server.Answer(List, 3, Answer{Status: TooLarge()})
@@ -172,8 +178,9 @@ func tooLargeVersion(s *storyRun) {
 	l.getsMissed(3 * time.Minute)
 }
 
-// internalErrors makes the server answer five LISTs and five WATCHes with 500, and later sends a
-// 500 in the stream of the watch.
+// internalErrors makes the server answer five LISTs and five WATCHes with 500. The informer must
+// sync within five minutes. Later the server sends a 500 in the stream of the watch. The informer
+// must receive later changes within two minutes.
 func internalErrors(s *storyRun) {
 	s.fill(5)
 	s.answer(5, Answer{Status: Internal()})

@@ -75,8 +75,9 @@ func (s *storyRun) sentAtMost(n int) {
 	}
 }
 
-// goneEvent breaks the watch and compacts the server. The informer's next WATCH, which resumes,
-// receives 410 in an ERROR event.
+// goneEvent breaks the watch, makes changes and drops them from the server's history. The
+// informer's next WATCH, which resumes, receives 410 in an ERROR event. Handlers must receive
+// exactly the missed changes.
 func goneEvent(s *storyRun) {
 	_, l := s.follower(20)
 	s.server.BreakWatches()
@@ -85,7 +86,7 @@ func goneEvent(s *storyRun) {
 }
 
 // goneStatus breaks the watch. The informer's next WATCH, which resumes, receives 410 as its HTTP
-// status, as from some servers and proxies.
+// status, as from some servers and proxies. Handlers must receive exactly the missed changes.
 func goneStatus(s *storyRun) {
 	_, l := s.follower(20)
 	s.server.Answer(Watch, 1, Answer{Status: Gone()})
@@ -137,7 +138,8 @@ func deletedUnseen(s *storyRun) {
 	l.gets(10)
 }
 
-// recreatedUnseen deletes a pod during an outage and creates it again with another uid.
+// recreatedUnseen deletes a pod during an outage, and creates a pod of the same name with another
+// uid. The last call of the handler for it must have the new uid.
 func recreatedUnseen(s *storyRun) {
 	inf, l := s.follower(3)
 	s.server.SetDown(true)
@@ -156,7 +158,7 @@ func recreatedUnseen(s *storyRun) {
 	}
 }
 
-// passedUnseen creates and deletes a pod during an outage.
+// passedUnseen creates and deletes a pod during an outage. The handler must receive no call for it.
 func passedUnseen(s *storyRun) {
 	inf, l := s.follower(3)
 	s.server.SetDown(true)
@@ -171,7 +173,8 @@ func passedUnseen(s *storyRun) {
 }
 
 // firstListBroken breaks the connection in the middle of the first two LISTs, and after most
-// initial events of the first two WATCHes.
+// initial events of the first two WATCHes. The informer must sync, and the handler must receive
+// each pod once.
 func firstListBroken(s *storyRun) {
 	s.fill(100)
 	s.server.Answer(List, 2, Answer{Cut: 0.5})
@@ -191,7 +194,9 @@ func relistBroken(s *storyRun) {
 	l.getsMissed(5 * time.Minute)
 }
 
-// endlessTooOld makes the server answer 410 to every WATCH without initial events for ten minutes.
+// endlessTooOld makes the server answer 410 to every WATCH without initial events for ten minutes,
+// while pods change. The informer must send at most 120 LISTs and WATCHes in this time, and then
+// have all changes.
 func endlessTooOld(s *storyRun) {
 	inf, l := s.follower(50)
 	s.server.ForgetRequests()
@@ -211,7 +216,8 @@ func endlessTooOld(s *storyRun) {
 	l.gets(11)
 }
 
-// initialEventsTooOld answers every WATCH that requests initial events with 410 in its stream.
+// initialEventsTooOld makes the server answer every WATCH that requests initial events with 410 in
+// its stream. The informer must sync within two minutes.
 func initialEventsTooOld(s *storyRun) {
 	s.fill(50)
 	s.server.Answer(Watch, Always, Answer{Status: Gone(), InStream: true, InitialOnly: true})
@@ -220,7 +226,9 @@ func initialEventsTooOld(s *storyRun) {
 	inf.current(time.Second)
 }
 
-// endlesslyBroken breaks every LIST and WATCH half-way for ten minutes.
+// endlesslyBroken makes the server break every LIST and every WATCH's initial events half-way for
+// ten minutes. The informer must send at most 200 LISTs and WATCHes in this time, and must not
+// sync. After that it must sync within 90 s.
 func endlesslyBroken(s *storyRun) {
 	s.fill(30)
 	s.answer(Always, Answer{Cut: 0.5})
@@ -233,7 +241,8 @@ func endlesslyBroken(s *storyRun) {
 }
 
 // expiredContinueToken makes the server drop the continue token between two pages. The server
-// reports an old Kubernetes version, so that informers list in pages.
+// reports an old Kubernetes version, so that informers list in pages. The informer must sync with
+// the current pods within four minutes.
 func expiredContinueToken(s *storyRun) {
 	s.server.SetVersion(22)
 	s.server.SetInitialEvents(Refused)
@@ -251,7 +260,7 @@ func expiredContinueToken(s *storyRun) {
 }
 
 // restoredFromBackup restores the server to an earlier state that has only two of the pods, and
-// adds another pod.
+// adds another pod. The informer must have the server's state within half an hour.
 func restoredFromBackup(s *storyRun) {
 	s.fill(10)
 	inf, l := s.synced(Options{})

@@ -140,7 +140,8 @@ func transformOnRelist(s *storyRun) {
 // stores later versions of pods 0 to 2 than the backup, and the same versions of pods 3 to 5. After
 // the restore, pod 2 changes again: the new version has the resourceVersion that the informer
 // already stores for pod 2, but other content. The server answers 410 to the informer's next WATCH,
-// so that every implementation lists.
+// so that every implementation lists. The informer must then store and deliver the restored pods,
+// transformed.
 func transformOnRestore(s *storyRun) {
 	s.fill(6)
 	inf, l, c := s.slimFollower()

@@ -22,7 +22,8 @@ var watches = []Story{
 }
 
 // watchEndsAtOnce makes the server end every watch immediately for ten minutes, and then makes
-// changes that the informer can receive only in a list.
+// changes that the informer can receive only in a list. The informer must send at most 120 LISTs
+// and WATCHes in the ten minutes, and receive the changes within five minutes after that.
 func watchEndsAtOnce(s *storyRun) {
 	_, l := s.follower(20)
 	s.server.ForgetRequests()
@@ -35,8 +36,8 @@ func watchEndsAtOnce(s *storyRun) {
 }
 
 // bookmarkMovesOn increases the server's resourceVersion without changing pods, and drops older
-// versions. The informer can then resume without a list only from the resourceVersion of a
-// bookmark.
+// versions. Only from the resourceVersion of a bookmark can the informer then resume without a
+// list, which it must do.
 func bookmarkMovesOn(s *storyRun) {
 	inf, l := s.follower(5)
 	s.server.ForgetRequests()
@@ -51,7 +52,8 @@ func bookmarkMovesOn(s *storyRun) {
 }
 
 // initialEventsIgnored makes the server ignore the request for initial events, and send the state
-// without the bookmark that ends initial events.
+// without the bookmark that ends initial events. The informer must sync within two minutes and
+// receive later changes.
 func initialEventsIgnored(s *storyRun) {
 	s.fill(5)
 	s.server.SetVersion(24)
@@ -60,7 +62,8 @@ func initialEventsIgnored(s *storyRun) {
 	s.syncsAll()
 }
 
-// syncsAll runs an informer that must sync within two minutes and stay current.
+// syncsAll runs an informer, and aborts the story if the informer does not sync within two minutes
+// or does not receive later changes.
 func (s *storyRun) syncsAll() {
 	inf := s.syncsWithin(2 * time.Minute)
 	s.server.Put(pod("ns/new"))
@@ -68,16 +71,16 @@ func (s *storyRun) syncsAll() {
 	inf.current(time.Second)
 }
 
-// bookmarkNeverComes makes the server send the initial events without the bookmark that should end
-// them.
+// bookmarkNeverComes makes the server send the initial events without the bookmark that ends them.
+// The informer must sync within two minutes and receive later changes.
 func bookmarkNeverComes(s *storyRun) {
 	s.fill(5)
 	s.server.Answer(Watch, Always, Answer{NoBookmarks: true})
 	s.syncsAll()
 }
 
-// initialEventsRefused makes the server answer 422 to sendInitialEvents, as with the feature gate
-// off.
+// initialEventsRefused makes the server answer 422 to the parameter sendInitialEvents, as with the
+// feature gate WatchList off. The informer must sync within two minutes and receive later changes.
 func initialEventsRefused(s *storyRun) {
 	s.fill(5)
 	s.server.SetVersion(30)
@@ -86,6 +89,7 @@ func initialEventsRefused(s *storyRun) {
 }
 
 // noBookmarks makes the server send no bookmarks for five hours, and changes a pod after each hour.
+// The informer must have each change within a minute.
 func noBookmarks(s *storyRun) {
 	s.server.SetVersion(18)
 	s.server.SetInitialEvents(Refused)
@@ -149,8 +153,9 @@ func garbledEvent(s *storyRun) {
 	l.gets(2)
 }
 
-// webPage makes the server answer with a web page for five minutes at the start, and for five
-// minutes later.
+// webPage makes the server answer with a web page for five minutes at the start, and later for five
+// more minutes. The informer must not sync because of a web page, and must receive the missed
+// changes when the server answers normally.
 func webPage(s *storyRun) {
 	s.fill(3)
 	s.answer(Always, Answer{Page: true})

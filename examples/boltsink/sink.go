@@ -14,8 +14,8 @@ import (
 )
 
 // boltSink is a weir.Sink that stores objects in a bbolt database, by "namespace/name". The
-// database also contains the resourceVersion up to which it has all changes, so that Mirror can
-// resume after a restart. Readers always see one consistent state.
+// database also contains the resourceVersion of its state, so that Mirror can resume after a
+// restart. Readers always see one consistent state.
 //
 // A replace fills a new bucket (a generation), in transactions of up to batchRecords changes. When
 // the replace ends, the new bucket becomes valid instead of the old bucket. So memory never
