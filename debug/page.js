@@ -118,7 +118,7 @@ function handlers(name, all) {
 function informer(now, i) {
   const memory = sum(i.memoryBytes), id = "informer " + i.name;
   return el("section", {}, el("h2", {}, i.name, el("span", {class: "quiet"}, i.apiVersion ? ` ${i.apiVersion} ${i.kind || i.resource}` : "")), facts([
-    ["objects", `${count(i.objects)}, ${bytes(memory)}` + (i.rawBytes ? `; as they came ${bytes(i.rawBytes)}` : "")],
+    ["objects", `${count(i.objects)}, ${bytes(memory)}` + (i.rawBytes ? `; as received ${bytes(i.rawBytes)}` : "")],
     ["memory", memoryText(i.memoryBytes)], ["resourceVersion", i.resourceVersion || "none yet"],
     ["requests", i.requests && `${counted(i.requests.lists, "list", "lists")}, ${counted(i.requests.watches, "watch", "watches")}, ${bytes(i.requests.receivedBytes)} received`],
     ["relists", relistText(i.relistsBy)],
@@ -132,12 +132,12 @@ function resource(now, p, r) {
   const memory = sum(r.memoryBytes), id = `proxy ${p.name} ${r.fullName}`;
   return el("section", {}, el("h2", {}, r.name, el("span", {class: "quiet"}, ` ${r.version} `), el("span", {class: r.state === "current" ? "good" : "bad"}, r.state)),
     r.error ? el("p", {class: "bad"}, r.error) : "", facts([
-      ["objects", `${count(r.objects)}, ${bytes(memory)}` + (r.rawBytes ? `; as they came ${bytes(r.rawBytes)}` : "")],
+      ["objects", `${count(r.objects)}, ${bytes(memory)}` + (r.rawBytes ? `; as received ${bytes(r.rawBytes)}` : "")],
       ["memory", memoryText(r.memoryBytes)], ["resourceVersion", r.resourceVersion || "none yet"],
       ["upstream", (r.heard ? `heard ${since(now, r.heard)} ago, ` : "never heard, ") + `${counted(r.events, "event", "events")}, ${counted(r.sessions, "session", "sessions")}`],
       ["served", `${count(r.listsServed)} LISTs, ${count(r.gets)} GETs, ${count(r.sent)} events` + (r.lastRead ? `; read ${since(now, r.lastRead)} ago` : "")],
       ["watchers", `${count(r.watchers)}; the slowest is ${counted(r.lag, "change", "changes")} behind, ${bytes(r.backlogBytes)} kept` +
-        (r.caughtUp ? `; ${count(r.caughtUp)} caught up from the state` : "") + (r.stalled ? `; ${count(r.stalled)} ended that took nothing` : "")],
+        (r.caughtUp ? `; ${count(r.caughtUp)} caught up from the state` : "") + (r.stalled ? `; ${count(r.stalled)} ended because their clients read nothing` : "")],
       ["relists", relistText(r.relistsBy)],
     ]), charts(id, now, [["events/s", r.events, n => count(Math.round(n)), true], ["memory", memory, bytes], ["watchers", r.watchers, count], ["lag", r.lag, count]]),
     ...(r.reflector ? reflectors(now, id, [r.reflector]) : []));
@@ -191,11 +191,11 @@ function follow(of, key) {
   following.onmessage = m => {
     const c = JSON.parse(m.data);
     if ("held" in c) {
-      by("held").textContent = c.held ? `is held at ${c.resourceVersion}; what changes is shown below` : "is not held; it is shown when it comes";
+      by("held").textContent = c.held ? `is stored at ${c.resourceVersion}; its changes appear below` : "is not stored; it appears when it is created";
       by("changes").replaceChildren();
       return;
     }
-    if (c.time) by("held").textContent = c.type === "DELETED" ? "is gone; it is shown when it comes again" : `is held at ${c.resourceVersion}`;
+    if (c.time) by("held").textContent = c.type === "DELETED" ? "was deleted; it appears when it is created again" : `is stored at ${c.resourceVersion}`;
     const head = `${c.time ? clock(c.time) : "before"} ${c.type} ${c.resourceVersion || ""}` + (c.coalesced ? ", of several changes" : "");
     const lines = c.lines.map(l => el("span", {class: {"+": "good", "-": "bad"}[l[0]]}, l + "\n"));
     if (c.more) lines.push(`and ${count(c.more)} more\n`);
@@ -203,7 +203,7 @@ function follow(of, key) {
     by("changes").prepend(el("li", {}, el("span", {class: "quiet"}, head), el("pre", {}, ...lines)));
     while (by("changes").children.length > 200) by("changes").lastChild.remove();
   };
-  following.onerror = () => { if (following?.readyState === EventSource.CLOSED) by("held").textContent = "cannot be looked at: no such informer, or too many are open"; };
+  following.onerror = () => { if (following?.readyState === EventSource.CLOSED) by("held").textContent = "cannot be shown: no such informer, or too many histories are open"; };
 }
 
 by("look").addEventListener("submit", e => {

@@ -13,15 +13,15 @@ var basics = []Story{
 	{Name: "FirstList", Contract: "each object that exists is added once, as initial, before HasSynced", play: firstList},
 	{Name: "EmptyList", Contract: "an informer syncs with an empty list, and calls no handler", play: emptyList},
 	{Name: "ListKeysInAnyOrder", Contract: "the keys of a list may come in any order", play: listKeysInAnyOrder},
-	{Name: "AddUpdateDelete", Contract: "a handler gets each change once, and the informer holds it by then", play: addUpdateDelete},
-	{Name: "BurstInOrder", Contract: "a handler that keeps up gets every change, in order", play: burstInOrder},
+	{Name: "AddUpdateDelete", Contract: "a handler receives each change once, after the informer has stored it", play: addUpdateDelete},
+	{Name: "BurstInOrder", Contract: "a handler that keeps up receives every change, in order", play: burstInOrder},
 	{Name: "NotSyncedHalfWay", Contract: "nothing reports a sync before the first list is complete", play: notSyncedHalfWay},
-	{Name: "HeldBeforeTold", Contract: "the informer holds what a handler gets, or a newer version, and the handler may read it", play: heldBeforeTold},
-	{Name: "RunTwice", Contract: "a second Run returns and disturbs nothing", play: runTwice},
-	{Name: "StopBeforeSync", Contract: "an informer whose first list is never answered stops at once", play: stopBeforeSync},
-	{Name: "StopInAnswer", Contract: "an informer whose first list stalls at any byte stops at once", play: stopInAnswer},
-	{Name: "StopInBackoff", Contract: "an informer in backoff stops at once", play: stopInBackoff},
-	{Name: "StopOneOfTwo", Contract: "stopping one informer ends its requests, and not another's",
+	{Name: "StoredBeforeDelivered", Contract: "the informer stores the version that a handler receives, or a newer one, and the handler can read it", play: storedBeforeDelivered},
+	{Name: "RunTwice", Contract: "a second Run returns, and does not affect the first", play: runTwice},
+	{Name: "StopBeforeSync", Contract: "an informer whose first list receives no response stops immediately", play: stopBeforeSync},
+	{Name: "StopInAnswer", Contract: "an informer whose first list stalls at any byte stops immediately", play: stopInAnswer},
+	{Name: "StopInBackoff", Contract: "an informer in backoff stops immediately", play: stopInBackoff},
+	{Name: "StopOneOfTwo", Contract: "stopping one informer ends its requests, and no requests of another informer",
 		Issue: "kubernetes 79610", play: stopOneOfTwo},
 }
 
@@ -45,7 +45,7 @@ func firstList(s *storyRun) {
 		s.failf("Get(%s) = %v, %v", nth(7), p, ok)
 	}
 	if p, ok := inf.Get("ns/none"); ok {
-		s.failf("Get of a pod that is not there = %v", p)
+		s.failf("Get of a pod that does not exist = %v", p)
 	}
 }
 
@@ -57,7 +57,7 @@ func emptyList(s *storyRun) {
 	s.server.Put(pod("ns/a"))
 	inf.current(time.Second)
 	if events := l.takeEvents(); len(events) != 1 || events[0].initial {
-		s.failf("told %v; want one addition that is not initial", events)
+		s.failf("received %v; want one addition that is not initial", events)
 	}
 }
 
@@ -112,7 +112,7 @@ func addUpdateDelete(s *storyRun) {
 		inf.current(time.Second)
 		events := l.takeEvents()
 		if len(events) != 1 || events[0].verb != step.want || events[0].initial {
-			s.failf("step %d: told %v; want one %s", i, events, step.want)
+			s.failf("step %d: received %v; want one %s", i, events, step.want)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func burstInOrder(s *storyRun) {
 		got = append(got, e.rv)
 	}
 	if !slices.Equal(got, want) {
-		s.failf("told of %d changes of 500, or in another order", len(got))
+		s.failf("received %d changes of 500, or in another order", len(got))
 	}
 }
 
@@ -143,22 +143,22 @@ func notSyncedHalfWay(s *storyRun) {
 	s.answer(Always, Answer{Hold: hold})
 	inf, l := s.started(Options{})
 	s.elapse(5 * time.Second)
-	l.notSynced("synced before the list was through")
+	l.notSynced("synced before the list was complete")
 	close(hold)
-	s.eventually(time.Minute, "HasSynced once the list is through", func() bool { return inf.HasSynced() && l.HasSynced() })
+	s.eventually(time.Minute, "HasSynced after the list is complete", func() bool { return inf.HasSynced() && l.HasSynced() })
 	inf.current(time.Second)
 }
 
-// heldBeforeTold makes the handler read the changed object from the informer, with Get and with
-// ResourceVersions. Except in a deletion, both must return the version that the handler received,
-// or a newer one.
-func heldBeforeTold(s *storyRun) {
+// storedBeforeDelivered makes the handler read the changed object from the informer, with Get and
+// with ResourceVersions. Except in a deletion, both must return the version that the handler
+// received, or a newer one.
+func storedBeforeDelivered(s *storyRun) {
 	s.fill(20)
 	inf := s.informer(Options{})
 	inf.listen(HandlerOptions{}, calling(func(e event) {
 		held, ok := inf.ResourceVersions()[e.key]
 		if e.verb != deleted && (!ok || resourceversion.Number(held) < resourceversion.Number(e.rv)) {
-			s.errorf("%v, but %q is held", e, held)
+			s.errorf("%v, but %q is stored", e, held)
 		}
 		p, ok := inf.Get(e.key)
 		if e.verb != deleted && (!ok || resourceversion.Number(p.ResourceVersion) < resourceversion.Number(e.rv)) {
@@ -207,7 +207,7 @@ func stopBeforeSync(s *storyRun) {
 	if !inf.stopped(time.Second) {
 		s.failf("not stopped within a second")
 	}
-	l.notSynced("synced by being stopped")
+	l.notSynced("synced because it was stopped")
 }
 
 // stopInAnswer stops the informer while an answer stalls after n bytes. n is every number up to
@@ -225,7 +225,7 @@ func stopInAnswer(s *storyRun) {
 		s.elapse(time.Second)
 		inf.cancel()
 		if !inf.stopped(time.Second) {
-			s.failf("not stopped within a second, %d bytes of the answer having come", n)
+			s.failf("not stopped within a second, after %d bytes of the response", n)
 		}
 	}
 }
@@ -265,7 +265,7 @@ func stopOneOfTwo(s *storyRun) {
 	s.server.Put(pod("ns/new"))
 	two.current(time.Second)
 	if l1.count() != before {
-		s.failf("the stopped informer told something")
+		s.failf("the stopped informer reported something")
 	}
 	if !maps.Equal(l2.view(), s.server.ResourceVersions()) {
 		s.failf("the other informer missed a change")

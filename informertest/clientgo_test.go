@@ -179,33 +179,33 @@ func clientGo(list bool, contentType string) func(*rest.Config, informertest.Opt
 // clientGoFails contains the stories that client-go 0.37 fails both with LISTs and with initial
 // events, and the reasons.
 var clientGoFails = map[string]string{
-	"BlockedIndexFunction":    "index functions run on the way from the WATCH to the store, under the store's lock",
-	"PanickingHandler":        "a panic in a handler ends the process",
-	"ResyncIsSpread":          "a resync queues every object at once",
-	"RelistTellsOnlyChanges":  "a relist is an update event for every object",
-	"RelistIsNoResync":        "a relist is an update event for every object",
-	"RepeatedEvents":          "an event is delivered even if its version is already stored",
-	"StaleEvent":              "the store takes whatever version comes last",
-	"RestoredFromBackup":      "a WATCH from a resourceVersion that the server has not reached is silent, and is begun again and again",
-	"HangingRequest":          "a request has no deadline",
-	"StalledList":             "a list that comes in has no deadline",
-	"StalledHead":             "a list that comes in has no deadline",
-	"OutageIsAnError":         "there is no present error: the watch error handler is not told of every failure, and never of an end",
-	"ErrorEnds":               "there is no present error: the watch error handler is never told of an end",
-	"ForbiddenIsNoTimeout":    "waiting for the sync tells no reason",
-	"BlockedHandlerIsBounded": "the notifications that are pending for a handler are a list without a bound",
-	"UndecodableIsAlone":      "a list that has an object that cannot be decoded fails as a whole, and so does a watch",
-	"RelistHoldsNothingTwice": "a list is complete in memory before the store sees it",
+	"BlockedIndexFunction":     "index functions run between the WATCH and the store, under the store's lock",
+	"PanickingHandler":         "a panic in a handler ends the process",
+	"ResyncIsSpread":           "a resync queues every object at once",
+	"RelistReportsOnlyChanges": "a relist is an update event for every object",
+	"RelistIsNoResync":         "a relist is an update event for every object",
+	"RepeatedEvents":           "an event is delivered even if its version is already stored",
+	"StaleEvent":               "the store stores the version that arrives last",
+	"RestoredFromBackup":       "a WATCH from a resourceVersion that the server has not reached is silent, and client-go repeats it",
+	"HangingRequest":           "a request has no deadline",
+	"StalledList":              "a list that is being received has no deadline",
+	"StalledHead":              "a list that is being received has no deadline",
+	"OutageIsAnError":          "there is no current error: the watch error handler does not receive every failure, and never the end of one",
+	"ErrorEnds":                "there is no current error: the watch error handler never receives the end of one",
+	"ForbiddenIsNoTimeout":     "waiting for the sync returns no reason",
+	"BlockedHandlerIsBounded":  "the notifications that are pending for a handler are an unbounded list",
+	"UndecodableIsAlone":       "one object that cannot be decoded fails the whole list or watch",
+	"RelistStoresNothingTwice": "a list is complete in memory before the store receives it",
 }
 
 // clientGoWatchListFails has the stories that client-go fails only when it requests initial events,
 // which is its default.
 var clientGoWatchListFails = map[string]string{
-	"StopInBackoff":        "the wait before the next try does not end with the context",
-	"InitialEventsTooOld":  "410 in place of initial events is tried again at once, without end",
-	"EndlesslyBroken":      "initial events that break off are tried again at once, without end",
-	"InitialEventsIgnored": "it waits for the bookmark for as long as the watch stands",
-	"BookmarkNeverComes":   "it waits for the bookmark for as long as the watch stands",
+	"StopInBackoff":        "the wait before the next request does not end with the context",
+	"InitialEventsTooOld":  "client-go repeats the request immediately, without end, after 410 instead of initial events",
+	"EndlesslyBroken":      "client-go repeats the request immediately, without end, after incomplete initial events",
+	"InitialEventsIgnored": "it waits for the bookmark until the watch ends",
+	"BookmarkNeverComes":   "it waits for the bookmark until the watch ends",
 }
 
 func TestClientGoWatchList(t *testing.T) {

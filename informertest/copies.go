@@ -13,8 +13,8 @@ import (
 )
 
 var copies = []Story{
-	{Name: "ForgottenCopy", Contract: "changing an object that was read harms no other object", play: forgottenCopy},
-	{Name: "ForgottenCopyOfOld", Contract: "changing the version of an object that a handler got harms no other version", play: forgottenCopyOfOld},
+	{Name: "ForgottenCopy", Contract: "changing an object after reading it changes no other object", play: forgottenCopy},
+	{Name: "ForgottenCopyOfOld", Contract: "changing a version that a handler received changes no other version", play: forgottenCopyOfOld},
 }
 
 // ofWorkload adds content to a pod that is equal in all pods of a workload. An informer may share
@@ -80,11 +80,11 @@ func forgottenCopy(s *storyRun) {
 			p, ok := inf.Get(nth(i))
 			switch {
 			case !ok:
-				s.failf("%s is not held", nth(i))
+				s.failf("%s is not stored", nth(i))
 			case i%3 == 0:
 				testenv.ScribbleOver(p)
 			case !inf.isAsServed(p):
-				s.failf("round %d: %s has changed with another one", round, nth(i))
+				s.failf("round %d: %s has changed together with another object", round, nth(i))
 			}
 		}
 		s.elapse(5 * time.Minute) // the informer may drop decoded objects in this time
@@ -95,7 +95,7 @@ func forgottenCopy(s *storyRun) {
 	inf.current(time.Minute)
 	for i := range pods {
 		if p, ok := inf.Get(nth(i)); !ok || !inf.isAsServed(p) {
-			s.failf("the new version of %s is not what the server has", nth(i))
+			s.failf("the new version of %s is not the server's", nth(i))
 		}
 	}
 }
@@ -115,7 +115,7 @@ func forgottenCopyOfOld(s *storyRun) {
 		calls++
 		testenv.ScribbleOver(old)
 		if !inf.isAsServed(p) {
-			s.errorf("call %d: the new version of %s has changed with another one", calls, p.Name)
+			s.errorf("call %d: the new version of %s has changed together with another version", calls, p.Name)
 		}
 		if calls%2 == 0 {
 			testenv.ScribbleOver(p)

@@ -84,11 +84,11 @@ var dropInFails = map[string]string{
 // unwrappedFails has further stories that the drop-in fails without a wrapped transport, because it
 // can then only use the results of List and Watch.
 var unwrappedFails = map[string]string{
-	"HangingRequest":          "the request is the ListerWatcher's, and has no deadline",
-	"StalledList":             "the list is the ListerWatcher's, and has no deadline",
-	"StalledHead":             "the list is the ListerWatcher's, and has no deadline",
-	"RelistHoldsNothingTwice": "List returns the whole list",
-	"UndecodableIsAlone":      "the ListerWatcher's client decodes the whole list, or fails",
+	"HangingRequest":           "the request is the ListerWatcher's, and has no deadline",
+	"StalledList":              "the list is the ListerWatcher's, and has no deadline",
+	"StalledHead":              "the list is the ListerWatcher's, and has no deadline",
+	"RelistStoresNothingTwice": "List returns the whole list",
+	"UndecodableIsAlone":       "the ListerWatcher's client decodes the whole list, or fails",
 }
 
 func TestDropIn(t *testing.T) {

@@ -12,28 +12,28 @@ import (
 )
 
 var handlers = []Story{
-	{Name: "LateHandler", Contract: "a handler that is added late gets the whole state as initial additions, and then changes",
+	{Name: "LateHandler", Contract: "a handler that is added late receives the whole state as initial additions, and then changes",
 		play: lateHandler},
-	{Name: "HandlerDuringFirstList", Contract: "a handler that is added during the first list gets each object once",
+	{Name: "HandlerDuringFirstList", Contract: "a handler that is added during the first list receives each object once",
 		play: handlerDuringFirstList},
-	{Name: "HandlerSyncIsItsOwn", Contract: "a handler has synced when it has handled the state, whatever others have", play: handlerSyncIsItsOwn},
-	{Name: "ManyHandlers", Contract: "every handler gets every change", play: manyHandlers},
-	{Name: "RemovedHandler", Contract: "a handler that was removed is not called and costs nothing", Issue: "kubernetes 142072",
+	{Name: "HandlerSyncIsItsOwn", Contract: "a handler has synced when it has handled the state, independently of other handlers", play: handlerSyncIsItsOwn},
+	{Name: "ManyHandlers", Contract: "every handler receives every change", play: manyHandlers},
+	{Name: "RemovedHandler", Contract: "a removed handler is not called, and costs nothing", Issue: "kubernetes 142072",
 		play: removedHandler},
-	{Name: "HandlerRemovesItself", Contract: "a handler may remove itself from within a call", play: handlerRemovesItself},
-	{Name: "HandlerAddsHandler", Contract: "a handler may add another one from within a call", play: handlerAddsHandler},
-	{Name: "HandlerAfterStop", Contract: "a handler that is added after the stop is refused", play: handlerAfterStop},
-	{Name: "SlowHandlerDelaysNoOther", Contract: "a handler that blocks delays no other handler", Issue: "controller-runtime 3496",
+	{Name: "HandlerRemovesItself", Contract: "a handler may remove itself during a call", play: handlerRemovesItself},
+	{Name: "HandlerAddsHandler", Contract: "a handler may add another handler during a call", play: handlerAddsHandler},
+	{Name: "HandlerAfterStop", Contract: "adding a handler after the stop is an error", play: handlerAfterStop},
+	{Name: "SlowHandlerDelaysNoOther", Contract: "a blocked handler delays no other handler", Issue: "controller-runtime 3496",
 		play: slowHandlerDelaysNoOther},
-	{Name: "SlowHandlerKeepsTheWatch", Contract: "the WATCH is read as fast as the server sends, whatever handlers do, so that no server closes it",
+	{Name: "SlowHandlerKeepsTheWatch", Contract: "the informer reads the WATCH as fast as the server sends, even if handlers are slow, so that no server closes it",
 		Issue: "kubernetes 97798, 121438, 129197", play: slowHandlerKeepsTheWatch},
-	{Name: "BlockedHandlerCatchesUp", Contract: "a handler that was blocked gets the newest state; the old version is the one that it got last",
+	{Name: "BlockedHandlerCatchesUp", Contract: "a handler that was blocked receives the newest state; the old version is the last one that it received",
 		play: blockedHandlerCatchesUp},
 	{Name: "SyncedUnderChurn", Contract: "a handler that is slower than the changes has synced when it has handled the first state",
 		play: syncedUnderChurn},
-	{Name: "PanickingHandler", Contract: "a handler that panics gets the next call, and no other handler is affected", Fatal: true,
+	{Name: "PanickingHandler", Contract: "a handler that panics receives the next call, and no other handler is affected", Fatal: true,
 		play: panickingHandler},
-	{Name: "DeletedFinalState", Contract: "OnDelete gets the object in the state that the DELETED event has",
+	{Name: "DeletedFinalState", Contract: "OnDelete receives the object of the DELETED event",
 		play: deletedFinalState},
 }
 
@@ -53,13 +53,13 @@ func lateHandler(s *storyRun) {
 	inf.current(time.Second)
 	for _, e := range l.takeEvents() {
 		if e.verb != added || !e.initial {
-			s.errorf("%v; want an initial addition: it was there when the handler came", e)
+			s.errorf("%v; want an initial addition: the object existed when the handler was added", e)
 		}
 	}
 	s.server.Put(pod("ns/newer"))
 	inf.current(time.Second)
 	if events := l.takeEvents(); len(events) != 1 || events[0].initial {
-		s.failf("told %v; want one addition that is not initial", events)
+		s.failf("received %v; want one addition that is not initial", events)
 	}
 }
 
@@ -75,7 +75,7 @@ func handlerDuringFirstList(s *storyRun) {
 	l := inf.listen(HandlerOptions{})
 	s.elapse(time.Second)
 	if l.HasSynced() {
-		s.failf("the handler has synced before the list is through")
+		s.failf("the handler has synced before the list is complete")
 	}
 	close(hold)
 	l.syncs(time.Minute)
@@ -135,7 +135,7 @@ func removedHandler(s *storyRun) {
 	inf.current(time.Second)
 	for _, l := range gone {
 		if l.count() != 10 {
-			s.failf("a removed handler was told of %d objects, not of the 10 of before its removal", l.count())
+			s.failf("a removed handler received %d objects, not the 10 from before its removal", l.count())
 		}
 	}
 	if !stay.knows(s.server) {
@@ -188,7 +188,7 @@ func handlerRemovesItself(s *storyRun) {
 	mu.Lock()
 	defer mu.Unlock()
 	if slices.Contains(names, "new") || len(names) > 4 {
-		s.failf("told of %v after its removal in the third call", names[3:])
+		s.failf("received %v after its removal in the third call", names[3:])
 	}
 }
 
@@ -212,9 +212,9 @@ func handlerAddsHandler(s *storyRun) {
 	s.server.Put(pod("ns/new"))
 	s.eventually(10*time.Second, "Handle returning", func() bool { return len(second) == 1 })
 	l := <-second
-	s.eventually(time.Second, "the second handler being told the state", func() bool { return l.knows(s.server) })
+	s.eventually(time.Second, "the second handler receives the state", func() bool { return l.knows(s.server) })
 	s.server.Put(pod("ns/newer"))
-	s.eventually(time.Second, "the second handler being told of a change", func() bool { return l.knows(s.server) })
+	s.eventually(time.Second, "the second handler receives a change", func() bool { return l.knows(s.server) })
 }
 
 // handlerAfterStop adds a handler after the informer has stopped. Handle must return an error, and
@@ -227,7 +227,7 @@ func handlerAfterStop(s *storyRun) {
 	var calls atomic.Int32
 	_, err := inf.Handle(Handler{Added: func(*corev1.Pod, bool) { calls.Add(1) }}, HandlerOptions{})
 	if err == nil {
-		s.errorf("the handler was taken")
+		s.errorf("the handler was accepted")
 	}
 	s.elapse(time.Minute)
 	if calls.Load() != 0 {
@@ -246,7 +246,7 @@ func slowHandlerDelaysNoOther(s *storyRun) {
 	slow.hold()
 	for i := range 200 {
 		s.server.Put(pod(nth(i%10), onNode(strconv.Itoa(i))))
-		s.eventually(time.Second, "telling the quick handler while the slow one is blocked", func() bool {
+		s.eventually(time.Second, "the quick handler receives changes while the slow one is blocked", func() bool {
 			return quick.knows(s.server)
 		})
 	}
@@ -346,14 +346,14 @@ func syncedUnderChurn(s *storyRun) {
 			synced = time.Now()
 		}
 	}
-	s.eventually(time.Minute, "telling the handler of each pod", func() bool { return slow.count() >= pods && !names.IsZero() })
+	s.eventually(time.Minute, "the handler receives each pod", func() bool { return slow.count() >= pods && !names.IsZero() })
 	switch {
 	case synced.IsZero():
 		s.failf("HasSynced is false after ten seconds")
 	case synced.Before(names):
-		s.errorf("HasSynced is true, and %d of %d pods were told of", len(first), pods)
+		s.errorf("HasSynced is true, and the handler received %d of %d pods", len(first), pods)
 	case synced.Sub(names) > time.Second:
-		s.errorf("HasSynced comes %v after the last pod of the first list", synced.Sub(names))
+		s.errorf("HasSynced follows %v after the last pod of the first list", synced.Sub(names))
 	}
 }
 
@@ -373,10 +373,10 @@ func deletedFinalState(s *storyRun) {
 		select {
 		case p := <-gone:
 			if p.ResourceVersion != rv || p.Status.Message != "at its end" {
-				s.failf("told of resourceVersion %s with the message %q; want %s", p.ResourceVersion, p.Status.Message, rv)
+				s.failf("received resourceVersion %s with the message %q; want %s", p.ResourceVersion, p.Status.Message, rv)
 			}
 		default:
-			s.failf("a handler was not told")
+			s.failf("a handler received nothing")
 		}
 	}
 }

@@ -9,10 +9,10 @@ import (
 )
 
 var indexes = []Story{
-	{Name: "IndexFromStart", Contract: "an index returns what its function says, and follows changes", play: indexFromStart},
-	{Name: "IndexAddedLater", Contract: "an index that is added while the informer runs has the objects that are held already", play: indexAddedLater},
-	{Name: "IndexNameTaken", Contract: "a second index of a name is an error, and changes nothing", play: indexNameTaken},
-	{Name: "BlockedIndexFunction", Contract: "an index function that blocks delays no handler",
+	{Name: "IndexFromStart", Contract: "an index returns the objects for which its function returns the value, and follows changes", play: indexFromStart},
+	{Name: "IndexAddedLater", Contract: "an index that is added while the informer runs contains the objects that are already stored", play: indexAddedLater},
+	{Name: "IndexNameTaken", Contract: "a second index with the same name is an error, and changes nothing", play: indexNameTaken},
+	{Name: "BlockedIndexFunction", Contract: "a blocked index function delays no handler",
 		Issue: "kubernetes 130767", play: blockedIndexFunction},
 }
 
@@ -21,7 +21,7 @@ func byNode(p *corev1.Pod) []string { return []string{p.Spec.NodeName} }
 // expectIndex waits until an index returns the keys want for a value, in any order. It aborts the
 // story if the index does not return them within a second. It sorts want.
 func (i *storyInformer) expectIndex(name, value string, want ...string) {
-	i.s.eventually(time.Second, "the index giving what it should", func() bool {
+	i.s.eventually(time.Second, "the index returns the expected objects", func() bool {
 		got, err := i.ByIndex(name, value)
 		if err != nil {
 			i.s.failf("index %s: %v", name, err)
@@ -73,7 +73,7 @@ func indexAddedLater(s *storyRun) {
 	inf.current(time.Second)
 	inf.expectIndex("both", "all", nth(2))
 	if _, err := inf.ByIndex("none", "x"); err == nil {
-		s.failf("an index that there is not gave no error")
+		s.failf("an index that does not exist returned no error")
 	}
 }
 
@@ -84,7 +84,7 @@ func indexNameTaken(s *storyRun) {
 	inf := s.informer(Options{Indexes: map[string]IndexFunc{"node": byNode}})
 	inf.synced()
 	if err := inf.AddIndex("node", func(*corev1.Pod) []string { return []string{"other"} }); err == nil {
-		s.failf("a second index of the same name was taken")
+		s.failf("a second index with the same name was accepted")
 	}
 	inf.expectIndex("node", "node-1", nth(0))
 }
@@ -129,6 +129,6 @@ func blockedIndexFunction(s *storyRun) {
 		s.errorf("the index function was never called")
 	}
 	if !delivered {
-		s.failf("a change of another object was not told within 10s while an index function blocked")
+		s.failf("a change of another object was not reported within 10s while an index function blocked")
 	}
 }

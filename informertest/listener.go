@@ -197,7 +197,7 @@ func (l *listener) compare(e *event, old, p *corev1.Pod) {
 		return
 	}
 	if want := l.of.transformed(served.pod); !sameContent(p, want) {
-		l.s.errorf("told %v, which is another one than the server's: %+v, want %+v", *e, *p, *want)
+		l.s.errorf("received %v, which differs from the server's object: %+v, want %+v", *e, *p, *want)
 	}
 }
 
@@ -207,19 +207,19 @@ func (l *listener) check(e event) {
 	was, had := l.current[e.key]
 	switch {
 	case e.verb == added && had:
-		l.s.errorf("told twice of a new object: %v; it was told of %s before", e, was.rv)
+		l.s.errorf("received a new object twice: %v; it received %s before", e, was.rv)
 	case e.verb != added && !had:
-		l.s.errorf("told of an object that it does not know: %v", e)
+		l.s.errorf("received a change of an object that it has not received: %v", e)
 	case e.verb == updated && e.old != was.rv:
-		l.s.errorf("told %v, but it was told of %s last", e, was.rv)
+		l.s.errorf("received %v, but the last version that it received is %s", e, was.rv)
 	case e.verb == updated && e.oldContent != was.content:
-		l.s.errorf("told %v, but %s is not as it was told of it", e, e.old)
+		l.s.errorf("received %v, but the old version %s differs from the version that it received", e, e.old)
 	case e.verb == deleted && e.rv == was.rv && e.uid == was.uid && e.content != was.content:
-		l.s.errorf("told %v, which is not as it was told of it", e)
+		l.s.errorf("received %v, which differs from the version that it received", e)
 	case had && !l.allowOlder && was.uid == e.uid && resourceversion.Number(e.rv) < resourceversion.Number(was.rv):
-		l.s.errorf("told %v after %s: back in time", e, was.rv)
+		l.s.errorf("received %v after %s: back in time", e, was.rv)
 	case e.verb == deleted && was.uid != e.uid:
-		l.s.errorf("told %v of uid %s, but it knew uid %s", e, e.uid, was.uid)
+		l.s.errorf("received %v with uid %s, but the uid was %s", e, e.uid, was.uid)
 	}
 	if e.verb == deleted {
 		delete(l.current, e.key)

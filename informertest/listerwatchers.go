@@ -21,9 +21,9 @@ import (
 )
 
 var listerWatchers = []Story{
-	{Name: "DependentList", Contract: "a List that reads the namespaces first, and then the pods of each, gets all of its answers, and what it returns is held",
+	{Name: "DependentList", Contract: "a List that reads the namespaces first, and then the pods of each, receives all of its responses, and the informer stores what the List returns",
 		play: dependentList},
-	{Name: "BlockedList", Contract: "an informer waits for a List that takes no context and does not return, and stops within ten seconds all the same",
+	{Name: "BlockedList", Contract: "an informer waits for a List that accepts no context and does not return, but stops within ten seconds",
 		play: blockedList},
 }
 
@@ -160,7 +160,7 @@ func dependentList(s *storyRun) {
 		s.server.SetDown(false)
 		inf.current(2 * time.Minute)
 		if lists.Load() == before {
-			s.failf("it knows what it has missed without the List")
+			s.failf("it has received missed changes without the List")
 		}
 		l.getsMissed(time.Minute)
 		inf.stop()
@@ -233,7 +233,7 @@ func blockedList(s *storyRun) {
 			s.server.Compact()
 			s.elapse(3 * time.Minute)
 			if n := len(inf.ResourceVersions()); n != 3 {
-				s.errorf("%d pods of 3 are held while the List is blocked", n)
+				s.errorf("%d pods of 3 are stored while the List is blocked", n)
 			}
 		}
 		inf.cancel()

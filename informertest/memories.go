@@ -12,10 +12,10 @@ import (
 var memories = []Story{
 	{Name: "PinnedArray", Contract: "keeping one object keeps no other object of its list in memory", Issue: "kubernetes 111370",
 		play: pinnedArray},
-	{Name: "BlockedHandlerIsBounded", Contract: "the memory that waits for a blocked handler is bounded, however many changes there are",
+	{Name: "BlockedHandlerIsBounded", Contract: "the memory of changes that wait for a blocked handler is bounded for any number of changes",
 		Issue: "client-go 1326", play: blockedHandlerIsBounded},
-	{Name: "RelistHoldsNothingTwice", Contract: "a relist does not hold objects twice while it arrives",
-		Issue: "client-go 1377, kubernetes 129467, 73497", play: relistHoldsNothingTwice},
+	{Name: "RelistStoresNothingTwice", Contract: "a relist does not store objects twice while it arrives",
+		Issue: "client-go 1377, kubernetes 129467, 73497", play: relistStoresNothingTwice},
 	{Name: "StopFreesEverything", Contract: "an informer that has stopped and is unreferenced frees its memory", play: stopFreesEverything},
 }
 
@@ -55,7 +55,7 @@ func pinnedArray(s *storyRun) {
 	inf.current(time.Minute)
 	s.elapse(10 * time.Minute) // the informer may drop decoded objects, and pools are emptied
 	if left := heap() - before; left > pods*size/4 {
-		s.failf("%d KB are held for %d pods of %d KB, of a list of %d MB", left/kB, keep, size/kB, pods*size/mB)
+		s.failf("%d KB remain for %d pods of %d KB, of a list of %d MB", left/kB, keep, size/kB, pods*size/mB)
 	}
 	runtime.KeepAlive(inf)
 }
@@ -85,13 +85,13 @@ func blockedHandlerIsBounded(s *storyRun) {
 	slow.letGo()
 	inf.current(time.Minute)
 	if grown > 12*mB {
-		s.failf("%d MB more are held after %d MB of updates", grown/mB, updates*size/mB)
+		s.failf("the memory has grown by %d MB after %d MB of updates", grown/mB, updates*size/mB)
 	}
 }
 
-// relistHoldsNothingTwice makes an informer of 500 pods of 10 KB list again. While the server
+// relistStoresNothingTwice makes an informer of 500 pods of 10 KB list again. While the server
 // delays the end of the list, the heap may have grown by at most a quarter of the list's size.
-func relistHoldsNothingTwice(s *storyRun) {
+func relistStoresNothingTwice(s *storyRun) {
 	const pods, size = 500, 10 * kB
 	s.fill(pods, bulk(size))
 	inf := s.informer(Options{})
@@ -122,7 +122,7 @@ func relistHoldsNothingTwice(s *storyRun) {
 	s.server.Put(pod("ns/new"))
 	inf.current(2 * time.Minute)
 	if grown > pods*size/4 {
-		s.failf("%d MB more are held while %d MB come in that are held already", grown/mB, pods*size/mB)
+		s.failf("the memory has grown by %d MB while %d MB of stored objects arrive again", grown/mB, pods*size/mB)
 	}
 }
 

@@ -7,15 +7,15 @@ import (
 var outages = []Story{
 	{Name: "DownAtStart", Contract: "the informer waits, with backoff, for a server that is down at the start", play: downAtStart},
 	{Name: "DownForLong", Contract: "after an outage the informer is current within 90 s, and has backed off meanwhile", play: downForLong},
-	{Name: "WatchBroken", Contract: "a watch that breaks is resumed: there is no list, and no change is lost or repeated", play: watchBroken},
-	{Name: "WatchBrokenMidEvent", Contract: "half an event is ignored, and the event comes again", play: watchBrokenMidEvent},
+	{Name: "WatchBroken", Contract: "a broken watch is resumed: the informer sends no list, and no change is lost or repeated", play: watchBroken},
+	{Name: "WatchBrokenMidEvent", Contract: "half an event is ignored, and the next watch sends the event again", play: watchBrokenMidEvent},
 	{Name: "WatchEnded", Contract: "a watch that ends is resumed without a list", play: watchEnded},
-	{Name: "HangingRequest", Contract: "a first request that is never answered is given up within five minutes, and sent again",
+	{Name: "HangingRequest", Contract: "the informer abandons a first request without a response within five minutes, and sends it again",
 		play: hangingRequest},
-	{Name: "StalledList", Contract: "a list that stops half-way, on an open connection, is given up within five minutes", play: stalledList},
-	{Name: "StalledHead", Contract: "a list that stops within its first bytes, on an open connection, is given up within five minutes",
+	{Name: "StalledList", Contract: "the informer abandons a list that stops half-way, on an open connection, within five minutes", play: stalledList},
+	{Name: "StalledHead", Contract: "the informer abandons a list that stops within its first bytes, on an open connection, within five minutes",
 		play: stalledHead},
-	{Name: "OutageIsAnError", Contract: "an informer that lost its server has an error within a minute, and none once the server is back",
+	{Name: "OutageIsAnError", Contract: "an informer that lost its server has an error within a minute, and no error after the server has returned",
 		play: outageIsAnError},
 }
 
@@ -27,7 +27,7 @@ func downAtStart(s *storyRun) {
 	inf, _ := s.started(Options{})
 	s.elapse(10 * time.Minute)
 	if n := s.server.Dials(); n > 100 {
-		s.errorf("%d connections asked for in ten minutes", n)
+		s.errorf("%d connections opened in ten minutes", n)
 	}
 	s.server.SetDown(false)
 	s.eventually(90*time.Second, "HasSynced", inf.HasSynced)
@@ -43,11 +43,11 @@ func downForLong(s *storyRun) {
 	s.server.SetDown(true)
 	s.elapse(10 * time.Minute)
 	if n := s.server.Dials() - dials; n > 600 {
-		s.errorf("%d connections asked for in ten minutes", n)
+		s.errorf("%d connections opened in ten minutes", n)
 	}
 	s.change()
 	if !inf.HasSynced() {
-		s.errorf("HasSynced does not hold any more")
+		s.errorf("HasSynced is not true any more")
 	}
 	s.server.SetDown(false)
 	l.getsMissed(90 * time.Second)

@@ -12,18 +12,18 @@ import (
 var refusals = []Story{
 	{Name: "ForbiddenIsAnError", Contract: "an informer that may not list has an error within ten seconds",
 		Issue: "controller-runtime 1653, kubeswift 460", play: forbiddenIsAnError},
-	{Name: "ForbiddenIsNoTimeout", Contract: "waiting for the sync of an informer that may not list returns that reason, not a timeout",
+	{Name: "ForbiddenIsNoTimeout", Contract: "WaitForSync of an informer that may not list returns this reason, and not a timeout",
 		Issue: "controller-runtime 1653, kubeswift 460", play: forbiddenIsNoTimeout},
-	{Name: "ForbiddenThenGranted", Contract: "once it may list, the informer syncs within 90 s", play: forbiddenThenGranted},
-	{Name: "ErrorEnds", Contract: "once the informer is current it has no error", Issue: "controller-runtime 1653", play: errorEnds},
-	{Name: "ForbiddenLater", Contract: "an informer that may not watch any more has an error, keeps its objects, and catches up once it may again",
+	{Name: "ForbiddenThenGranted", Contract: "after the permission to list was granted, the informer syncs within 90 s", play: forbiddenThenGranted},
+	{Name: "ErrorEnds", Contract: "after the informer is current, it has no error", Issue: "controller-runtime 1653", play: errorEnds},
+	{Name: "ForbiddenLater", Contract: "an informer that lost the permission to watch has an error, keeps its objects, and catches up after the permission returns",
 		play: forbiddenLater},
-	{Name: "UnknownResource", Contract: "the informer waits for a resource that the server does not know yet", play: unknownResource},
-	{Name: "Unauthorized", Contract: "refused credentials are an error that says so, and are tried again", play: unauthorized},
+	{Name: "UnknownResource", Contract: "the informer waits for a resource that the server does not serve yet", play: unknownResource},
+	{Name: "Unauthorized", Contract: "refused credentials are an error that says so, and the informer retries", play: unauthorized},
 	{Name: "RefusedWithPatience", Contract: "the informer sends few requests to a server that refuses them", play: refusedWithPatience},
-	{Name: "TooManyRequests", Contract: "the informer waits as long as Retry-After says", play: tooManyRequests},
+	{Name: "TooManyRequests", Contract: "the informer waits for the time in Retry-After", play: tooManyRequests},
 	{Name: "TooLargeVersion", Contract: "the informer waits for a server that lags behind", play: tooLargeVersion},
-	{Name: "InternalErrors", Contract: "the informer recovers from the server's errors, in answers and in the stream", play: internalErrors},
+	{Name: "InternalErrors", Contract: "the informer recovers from errors of the server, in responses and in the stream", play: internalErrors},
 }
 
 // refuse makes the server answer every LIST and WATCH with status.
@@ -39,7 +39,7 @@ func forbiddenIsAnError(s *storyRun) {
 	inf.run()
 	s.eventually(10*time.Second, "an error that says forbidden", func() bool { return names(inf.Err(), apierrors.IsForbidden, "forbidden") })
 	if inf.HasSynced() {
-		s.failf("it has synced all the same")
+		s.failf("it has synced without permission")
 	}
 }
 
@@ -98,7 +98,7 @@ func forbiddenLater(s *storyRun) {
 	s.elapse(10 * time.Minute)
 	l.getsOnly(0)
 	if n := len(inf.ResourceVersions()); n != 5 || !inf.HasSynced() {
-		s.errorf("%d of 5 pods are held, HasSynced is %v", n, inf.HasSynced())
+		s.errorf("%d of 5 pods are stored, HasSynced is %v", n, inf.HasSynced())
 	}
 	s.missed()
 	s.server.Normal()

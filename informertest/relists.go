@@ -6,26 +6,26 @@ import (
 )
 
 var relists = []Story{
-	{Name: "GoneEvent", Contract: "after 410 in the stream the informer lists again, and handlers get what was missed", play: goneEvent},
-	{Name: "GoneStatus", Contract: "after 410 as the answer to a WATCH the informer lists again, and handlers get what was missed", play: goneStatus},
-	{Name: "RelistTellsOnlyChanges", Contract: "after a relist handlers get only what has changed", Issue: "kubernetes 119646",
-		play: relistTellsOnlyChanges},
-	{Name: "RelistIsNoResync", Contract: "after a relist a handler with a resync period gets only what has changed, too",
+	{Name: "GoneEvent", Contract: "after 410 in the stream, the informer lists again, and handlers receive the missed changes", play: goneEvent},
+	{Name: "GoneStatus", Contract: "after 410 as the response to a WATCH, the informer lists again, and handlers receive the missed changes", play: goneStatus},
+	{Name: "RelistReportsOnlyChanges", Contract: "after a relist, handlers receive only changes", Issue: "kubernetes 119646",
+		play: relistReportsOnlyChanges},
+	{Name: "RelistIsNoResync", Contract: "after a relist, a handler with a resync period also receives only changes",
 		Issue: "kubernetes 119646", play: relistIsNoResync},
-	{Name: "DeletedUnseen", Contract: "after a relist a handler gets a deletion that was missed, with the last known state",
+	{Name: "DeletedUnseen", Contract: "after a relist, a handler receives a missed deletion with the last known state",
 		Issue: "calico 12793, 13663, meshsync 566, grafana-app-sdk 1352", play: deletedUnseen},
-	{Name: "RecreatedUnseen", Contract: "a handler gets the new object if an object was deleted and created again unseen", play: recreatedUnseen},
-	{Name: "PassedUnseen", Contract: "a handler does not get an object that was created and deleted unseen", play: passedUnseen},
-	{Name: "FirstListBroken", Contract: "a first list that breaks half-way is tried again, and handlers get each object once", play: firstListBroken},
+	{Name: "RecreatedUnseen", Contract: "a handler receives the new object if an object was deleted and created again between watches", play: recreatedUnseen},
+	{Name: "PassedUnseen", Contract: "a handler does not receive an object that was created and deleted between watches", play: passedUnseen},
+	{Name: "FirstListBroken", Contract: "the informer retries a first list that breaks half-way, and handlers receive each object once", play: firstListBroken},
 	{Name: "RelistBroken", Contract: "a relist that breaks half-way deletes nothing", play: relistBroken},
-	{Name: "EndlessTooOld", Contract: "a server that finds every resourceVersion too old is not hammered, and is followed",
+	{Name: "EndlessTooOld", Contract: "an informer follows a server that rejects every resourceVersion as too old, and sends it few requests",
 		Issue: "kubernetes 133810", play: endlessTooOld},
-	{Name: "InitialEventsTooOld", Contract: "a server that always answers requests for initial events with 410 is listed, and not hammered",
+	{Name: "InitialEventsTooOld", Contract: "an informer lists if a server always answers requests for initial events with 410, and sends it few requests",
 		Issue: "kubernetes 133810", play: initialEventsTooOld},
-	{Name: "EndlesslyBroken", Contract: "a server whose lists always break half-way is not hammered, and nothing has synced",
+	{Name: "EndlesslyBroken", Contract: "an informer sends few requests to a server whose lists always break half-way, and does not sync",
 		play: endlesslyBroken},
-	{Name: "ExpiredContinueToken", Contract: "a continue token that expires costs a new list and loses nothing", play: expiredContinueToken},
-	{Name: "RestoredFromBackup", Contract: "a server that went back in time is followed within half an hour", play: restoredFromBackup},
+	{Name: "ExpiredContinueToken", Contract: "a continue token that expires causes a new list, and nothing is lost", play: expiredContinueToken},
+	{Name: "RestoredFromBackup", Contract: "an informer follows a server that went back in time within half an hour", play: restoredFromBackup},
 }
 
 // change updates one pod, deletes one and creates one.
@@ -49,13 +49,13 @@ func (l *listener) getsMissed(within time.Duration) {
 	var got []string
 	for _, e := range changes(l.takeEvents()) {
 		if got = append(got, string(e.verb)+" "+e.key); e.initial {
-			l.s.errorf("told %v: the first list is long over", e)
+			l.s.errorf("received %v long after the first list", e)
 		}
 	}
 	slices.Sort(got)
 	want := []string{"added ns/new", "deleted " + nth(1), "updated " + nth(0)}
 	if !slices.Equal(got, want) {
-		l.s.errorf("told %v, want %v", got, want)
+		l.s.errorf("received %v, want %v", got, want)
 	}
 }
 
@@ -95,9 +95,9 @@ func goneStatus(s *storyRun) {
 	l.getsMissed(2 * time.Minute)
 }
 
-// relistTellsOnlyChanges makes an informer of 500 pods list three more times, and then changes one
-// pod. The handler must receive only that change.
-func relistTellsOnlyChanges(s *storyRun) {
+// relistReportsOnlyChanges makes an informer of 500 pods list three more times, and then changes
+// one pod. The handler must receive only that change.
+func relistReportsOnlyChanges(s *storyRun) {
 	inf, l := s.follower(500)
 	for range 3 {
 		s.expire()
@@ -119,7 +119,7 @@ func relistIsNoResync(s *storyRun) {
 	s.elapse(2 * time.Minute)
 	// An informer that spreads its resync over the period may have resynced a few objects.
 	if events := l.takeEvents(); len(events) > 5 {
-		s.failf("told %d times of nothing, 2 minutes into a period of 10 hours", len(events))
+		s.failf("received %d calls without a change, 2 minutes into a period of 10 hours", len(events))
 	}
 }
 
@@ -154,7 +154,7 @@ func recreatedUnseen(s *storyRun) {
 	}
 	last := events[len(events)-1]
 	if want := string(s.server.Pod(nth(1)).UID); last.verb == deleted || last.uid != want {
-		s.failf("told %v last, of uid %s; want uid %s", last, last.uid, want)
+		s.failf("received %v last, with uid %s; want uid %s", last, last.uid, want)
 	}
 }
 
@@ -234,7 +234,7 @@ func endlesslyBroken(s *storyRun) {
 	s.answer(Always, Answer{Cut: 0.5})
 	_, l := s.started(Options{})
 	s.elapse(10 * time.Minute)
-	l.notSynced("synced by a list that broke")
+	l.notSynced("synced after a list that broke")
 	s.sentAtMost(200)
 	s.server.Normal()
 	l.syncs(90 * time.Second)

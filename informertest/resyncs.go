@@ -5,12 +5,12 @@ import (
 )
 
 var resyncs = []Story{
-	{Name: "ResyncReplays", Contract: "a resync hands out every object again, without a request",
+	{Name: "ResyncReplays", Contract: "a resync passes every object to the handlers again, without a request",
 		Issue: "client-go 382, 902", play: resyncReplays},
 	{Name: "ResyncOff", Contract: "without a period there is no resync", play: resyncOff},
-	{Name: "ResyncPerHandler", Contract: "a handler with a longer period of its own is resynced at that period", play: resyncPerHandler},
+	{Name: "ResyncPerHandler", Contract: "a handler with its own longer period is resynced at that period", play: resyncPerHandler},
 	{Name: "ResyncIsSpread", Contract: "a resync is spread over its period", play: resyncIsSpread},
-	{Name: "ResyncAmongChanges", Contract: "a resync never hands out a version older than the handler's, nor a deleted object",
+	{Name: "ResyncAmongChanges", Contract: "a resync never passes a version that is older than the handler's, or a deleted object",
 		play: resyncAmongChanges},
 }
 
@@ -71,7 +71,7 @@ func resyncPerHandler(s *storyRun) {
 			s.errorf("%s was resynced %d times in 30 periods", nth(i), n)
 		}
 		if n := slow[nth(i)]; n < 2 || n > 4 {
-			s.errorf("%s was resynced %d times in 3 periods of a handler's own", nth(i), n)
+			s.errorf("%s was resynced %d times in 3 periods of the handler", nth(i), n)
 		}
 	}
 }
@@ -94,11 +94,11 @@ func resyncIsSpread(s *storyRun) {
 	}
 	for tenth, n := range tenths {
 		if n > 2*pods/10 {
-			s.failf("%d of %d objects came in one tenth (%d) of the period", n, pods, tenth)
+			s.failf("%d of %d objects were resynced in one tenth (%d) of the period", n, pods, tenth)
 		}
 	}
 	if len(tenths) < 25 {
-		s.failf("resyncs came in %d tenths of 30", len(tenths))
+		s.failf("resyncs occurred in %d tenths of 30", len(tenths))
 	}
 }
 

@@ -45,7 +45,7 @@ func Run(t *testing.T, rig Rig) {
 	stories := Stories()
 	for name := range rig.Fails {
 		if !slices.ContainsFunc(stories, func(s Story) bool { return s.Name == name }) {
-			t.Errorf("informertest: Rig.Fails names a story that there is not: %s", name)
+			t.Errorf("informertest: Rig.Fails names a story that does not exist: %s", name)
 		}
 	}
 	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
@@ -139,7 +139,7 @@ func play(t *testing.T, rig Rig, story Story) []string {
 		if left := goroutines(); len(left) > len(before) {
 			// The bubble cannot end while these goroutines exist. synctest would also panic, but without the
 			// name of the story.
-			panic(fmt.Sprintf("informertest: %s, story %s: goroutines are left for good:\n%s", rig.Name, story.Name, strings.Join(left, "\n\n")))
+			panic(fmt.Sprintf("informertest: %s, story %s: these goroutines never end:\n%s", rig.Name, story.Name, strings.Join(left, "\n\n")))
 		}
 	})
 	slices.SortStableFunc(s.faults, func(a, b fault) int { return cmp.Compare(a.rank, b.rank) })

@@ -69,7 +69,7 @@ var sabotages = []sabotage{
 			h.Updated = func(old, p *corev1.Pod) { updated(old, misplaced(p)) }
 			return h
 		}),
-		noticed: []string{"AddUpdateDelete", "BurstInOrder", "HeldBeforeTold", "GoneEvent"},
+		noticed: []string{"AddUpdateDelete", "BurstInOrder", "StoredBeforeDelivered", "GoneEvent"},
 	},
 	{
 		name: "old versions are delivered with another content",
@@ -139,7 +139,7 @@ var sabotages = []sabotage{
 	{
 		name:    "nothing is held",
 		wrap:    func(inf informertest.Informer) informertest.Informer { return empty{inf} },
-		noticed: []string{"HeldBeforeTold", "SlowHandlerKeepsTheWatch", "IndexFromStart", "StrangeEvent", "StopFreesEverything", "ListKeysInAnyOrder"},
+		noticed: []string{"StoredBeforeDelivered", "SlowHandlerKeepsTheWatch", "IndexFromStart", "StrangeEvent", "StopFreesEverything", "ListKeysInAnyOrder"},
 	},
 	{
 		name:    "indexes give nothing",

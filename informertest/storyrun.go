@@ -61,7 +61,7 @@ func (s *storyRun) end() {
 		}
 	}
 	if s.server.Hammered() {
-		s.errorf("the server was asked without a pause: more than %d requests", hammering)
+		s.errorf("requests without a pause: more than %d", hammering)
 	}
 	s.server.Close()
 }
@@ -142,7 +142,7 @@ type storyInformer struct {
 func (s *storyRun) informer(o Options) *storyInformer {
 	inf, err := s.rig.New(s.server.Config(), o)
 	if err != nil {
-		s.failf("make an informer: %v", err)
+		s.failf("create an informer: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	i := &storyInformer{Informer: inf, s: s, transform: o.Transform, ctx: ctx, cancel: cancel, ended: make(chan struct{})}
@@ -239,11 +239,11 @@ func (i *storyInformer) stopped(within time.Duration) bool {
 
 // current waits until the informer and its listeners have the server's state.
 func (i *storyInformer) current(within time.Duration) {
-	i.s.eventually(within, "holding what the server has", func() bool {
+	i.s.eventually(within, "the informer stores the server's objects", func() bool {
 		return maps.Equal(i.ResourceVersions(), i.s.server.ResourceVersions())
 	})
 	for _, l := range i.listeners {
-		i.s.eventually(within, "telling each handler what the server has", func() bool {
+		i.s.eventually(within, "each handler receives the server's objects", func() bool {
 			return maps.Equal(l.view(), i.s.server.ResourceVersions())
 		})
 	}

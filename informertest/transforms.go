@@ -11,12 +11,12 @@ import (
 )
 
 var transforms = []Story{
-	{Name: "Transform", Contract: "readers, indexes and handlers get nothing but transformed objects, old versions and final states too",
+	{Name: "Transform", Contract: "readers, indexes and handlers receive only transformed objects, also as old versions and final states",
 		play: transform},
-	{Name: "TransformOnRelist", Contract: "what a relist brings is transformed, and so is what it finds unchanged", play: transformOnRelist},
-	{Name: "TransformOnRestore", Contract: "after a server went back in time its objects are held transformed, those of a version that is held too",
+	{Name: "TransformOnRelist", Contract: "the objects of a relist are transformed, also unchanged ones", play: transformOnRelist},
+	{Name: "TransformOnRestore", Contract: "after a server went back in time, its objects are stored transformed, also those whose version was already stored",
 		play: transformOnRestore},
-	{Name: "TransformFreesMemory", Contract: "what a transform drops does not stay in memory", play: transformFreesMemory},
+	{Name: "TransformFreesMemory", Contract: "fields that a transform drops do not remain in memory", play: transformFreesMemory},
 }
 
 // slim is a transform that drops large fields and adds a label. A second call for the same pod
@@ -43,7 +43,7 @@ type slimCheck struct {
 
 func (c *slimCheck) check(p *corev1.Pod) {
 	if p.Labels["slim"] != "yes" || p.Spec.Containers != nil {
-		c.s.errorf("a handler gets %s/%s@%s untransformed", p.Namespace, p.Name, p.ResourceVersion)
+		c.s.errorf("a handler received %s/%s@%s untransformed", p.Namespace, p.Name, p.ResourceVersion)
 	}
 }
 
@@ -92,10 +92,10 @@ func (i *storyInformer) expectSlim() {
 	for key := range i.s.server.ResourceVersions() {
 		p, ok := i.Get(key)
 		if !ok {
-			i.s.failf("%s is not held", key)
+			i.s.failf("%s is not stored", key)
 		}
 		if !i.isAsServed(p) {
-			i.s.errorf("%s is held as %+v, which is not what the transform makes of the server's", key, p)
+			i.s.errorf("%s is stored as %+v, which is not the transformed object of the server", key, p)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func transform(s *storyRun) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.deleted[nth(1)] == nil {
-		s.errorf("the second handler was not told of the deletion")
+		s.errorf("the second handler did not receive the deletion")
 	}
 }
 
@@ -133,7 +133,7 @@ func transformOnRelist(s *storyRun) {
 	inf.current(time.Second)
 	inf.expectSlim()
 	inf.expectIndex("node", "yes third", nth(5))
-	s.eventually(time.Second, "telling the second handler", func() bool { return c.node(nth(5)) == "third" })
+	s.eventually(time.Second, "the second handler receives the change", func() bool { return c.node(nth(5)) == "third" })
 }
 
 // transformOnRestore restores the server to an earlier state. Before the restore, the informer
@@ -168,7 +168,7 @@ func transformOnRestore(s *storyRun) {
 	inf.expectIndex("node", "yes later")
 	for key, node := range map[string]string{nth(1): "node-1", nth(2): "other", nth(5): "node-1"} {
 		if got := c.node(key); got != node {
-			s.errorf("a handler was told last that %s is on node %s, not on %s", key, got, node)
+			s.errorf("the last version of %s that a handler received is on node %s, not on %s", key, got, node)
 		}
 	}
 	s.server.Put(pod(nth(5), onNode("third")))
@@ -190,7 +190,7 @@ func transformFreesMemory(s *storyRun) {
 	inf.current(time.Minute)
 	s.elapse(10 * time.Minute) // decoded objects become idle, and pools are emptied
 	if grown := heap() - before; grown > pods*size/4 {
-		s.failf("%d KB are held of %d pods of %d KB that were made small", grown/kB, pods, size/kB)
+		s.failf("%d KB remain of %d pods of %d KB that the transform made small", grown/kB, pods, size/kB)
 	}
 	runtime.KeepAlive(inf)
 }

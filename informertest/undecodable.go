@@ -7,10 +7,10 @@ import (
 )
 
 var undecodables = []Story{
-	{Name: "UndecodableThenGood", Contract: "after a version that cannot be decoded a handler gets the next one, with the last one that it got as the old one",
+	{Name: "UndecodableThenGood", Contract: "after a version that cannot be decoded, a handler receives the next version, with the last version that it received as the old one",
 		play: undecodableThenGood},
-	{Name: "UndecodableThenDeleted", Contract: "a handler gets the deletion of an object whose last version cannot be decoded", play: undecodableThenDeleted},
-	{Name: "UndecodableIsAlone", Contract: "one object that cannot be decoded does not affect others: they are held, found, indexed and delivered", play: undecodableIsAlone},
+	{Name: "UndecodableThenDeleted", Contract: "a handler receives the deletion of an object whose last version cannot be decoded", play: undecodableThenDeleted},
+	{Name: "UndecodableIsAlone", Contract: "one object that cannot be decoded does not affect others: they are stored, found, indexed and delivered", play: undecodableIsAlone},
 }
 
 // undecodableThenGood updates a pod to a version that cannot be decoded, and then to a valid
@@ -28,7 +28,7 @@ func undecodableThenGood(s *storyRun) {
 		inf.current(2 * time.Minute)
 		events := changes(l.takeEvents())
 		if len(events) != 1 || events[0].verb != updated || events[0].old != was || events[0].rv != is {
-			s.failf("told %v; want one update from %s to %s", events, was, is)
+			s.failf("received %v; want one update from %s to %s", events, was, is)
 		}
 		if p, ok := inf.Get(nth(1)); !ok || p.Spec.NodeName != "other" {
 			s.failf("Get gives %v, %v", p, ok)
@@ -54,15 +54,15 @@ func undecodableThenDeleted(s *storyRun) {
 	inf.current(2 * time.Minute)
 	events := changes(l.takeEvents())
 	if len(events) != 1 || events[0].verb != deleted || events[0].key != nth(1) {
-		s.failf("told %v; want one deletion", events)
+		s.failf("received %v; want one deletion", events)
 	}
 	select {
 	case p := <-gone:
 		if p.Namespace+"/"+p.Name != nth(1) || p.UID != uid {
-			s.failf("told a handler of deletions of %s/%s with uid %s", p.Namespace, p.Name, p.UID)
+			s.failf("a handler of deletions received %s/%s with uid %s", p.Namespace, p.Name, p.UID)
 		}
 	default:
-		s.failf("a handler of deletions alone was not told")
+		s.failf("a handler of only deletions received nothing")
 	}
 }
 
@@ -75,17 +75,17 @@ func undecodableIsAlone(s *storyRun) {
 	inf.expectIndex("node", "node-1", nth(1), nth(2), nth(3), nth(4))
 	s.server.Spoil(nth(1))
 	s.server.Put(pod("ns/new"))
-	s.eventually(time.Minute, "telling of another object", func() bool { _, ok := l.view()["ns/new"]; return ok })
+	s.eventually(time.Minute, "a handler receives another object", func() bool { _, ok := l.view()["ns/new"]; return ok })
 	inf.expectIndex("node", "node-1", nth(2), nth(3), nth(4), "ns/new")
 	if _, ok := inf.Get(nth(2)); !ok {
-		s.failf("another object is not held any more")
+		s.failf("another object is not stored any more")
 	}
 	l.takeEvents()
 	s.server.Put(pod(nth(0)))
 	s.server.Put(pod(nth(1)))
 	inf.current(time.Minute)
 	if events := changes(l.takeEvents()); len(events) != 2 || events[0].verb != added || events[1].verb != updated {
-		s.failf("told %v; want an addition and an update", events)
+		s.failf("received %v; want an addition and an update", events)
 	}
 	inf.expectIndex("node", "node-1", nth(0), nth(1), nth(2), nth(3), nth(4), "ns/new")
 }

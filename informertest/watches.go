@@ -5,20 +5,20 @@ import (
 )
 
 var watches = []Story{
-	{Name: "WatchEndsAtOnce", Contract: "a server that ends every watch at once, without an error, is not hammered, and is followed",
+	{Name: "WatchEndsAtOnce", Contract: "an informer follows a server that ends every watch immediately without an error, and sends it few requests",
 		Issue: "kubernetes 137089", play: watchEndsAtOnce},
-	{Name: "BookmarkMovesOn", Contract: "the next watch begins at the last bookmark, so a quiet resource is not listed again", play: bookmarkMovesOn},
-	{Name: "InitialEventsIgnored", Contract: "the informer syncs within two minutes with a server that does not know initial events",
+	{Name: "BookmarkMovesOn", Contract: "the next watch starts at the last bookmark, so a quiet resource is not listed again", play: bookmarkMovesOn},
+	{Name: "InitialEventsIgnored", Contract: "the informer syncs within two minutes with a server that ignores requests for initial events",
 		Issue: "k9s 4044, kubernetes 140890, steve 1229", play: initialEventsIgnored},
-	{Name: "BookmarkNeverComes", Contract: "the informer syncs within two minutes if the bookmark after the initial events never comes",
+	{Name: "BookmarkNeverComes", Contract: "the informer syncs within two minutes if the server never sends the bookmark after the initial events",
 		Issue: "k9s 4044, kubernetes 140890, steve 1229", play: bookmarkNeverComes},
-	{Name: "InitialEventsRefused", Contract: "a server that refuses initial events is listed", play: initialEventsRefused},
-	{Name: "NoBookmarks", Contract: "an old server without bookmarks is followed", play: noBookmarks},
-	{Name: "RepeatedEvents", Contract: "a handler gets an event once that comes twice", Issue: "kubernetes 119646", play: repeatedEvents},
-	{Name: "StaleEvent", Contract: "an event of a version older than the held one changes nothing", play: staleEvent},
-	{Name: "StrangeEvent", Contract: "an event of an unknown type stops nothing", play: strangeEvent},
-	{Name: "GarbledEvent", Contract: "an event that cannot be decoded ends the watch, and not the informer", play: garbledEvent},
-	{Name: "WebPage", Contract: "a proxy's web page in place of an answer is a failure, and does not count as a list", play: webPage},
+	{Name: "InitialEventsRefused", Contract: "an informer lists if the server refuses initial events", play: initialEventsRefused},
+	{Name: "NoBookmarks", Contract: "an informer follows an old server without bookmarks", play: noBookmarks},
+	{Name: "RepeatedEvents", Contract: "a handler receives an event once that the server sends twice", Issue: "kubernetes 119646", play: repeatedEvents},
+	{Name: "StaleEvent", Contract: "an event with an older version than the stored one changes nothing", play: staleEvent},
+	{Name: "StrangeEvent", Contract: "an event of an unknown type does not stop the informer", play: strangeEvent},
+	{Name: "GarbledEvent", Contract: "an event that cannot be decoded ends the watch, but not the informer", play: garbledEvent},
+	{Name: "WebPage", Contract: "a proxy's web page instead of a response is a failure, and does not count as a list", play: webPage},
 }
 
 // watchEndsAtOnce makes the server end every watch immediately for ten minutes, and then makes
@@ -128,7 +128,7 @@ func staleEvent(s *storyRun) {
 	s.server.Inject("MODIFIED", old)
 	s.server.Inject("ADDED", old)
 	s.server.Put(pod("ns/last"))
-	s.eventually(time.Minute, "telling of the change behind it", func() bool { _, ok := l.view()["ns/last"]; return ok })
+	s.eventually(time.Minute, "a handler receives the change after it", func() bool { _, ok := l.view()["ns/last"]; return ok })
 	inf.current(2 * time.Minute)
 	l.gets(1)
 }
@@ -161,7 +161,7 @@ func webPage(s *storyRun) {
 	s.answer(Always, Answer{Page: true})
 	_, l := s.started(Options{})
 	s.elapse(5 * time.Minute)
-	l.notSynced("synced by a web page")
+	l.notSynced("synced after a web page")
 	s.server.Normal()
 	l.syncs(90 * time.Second)
 	l.takeEvents()

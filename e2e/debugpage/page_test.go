@@ -84,7 +84,7 @@ func (w *world) history(t *testing.T, p *tab) {
 	w.until("history/stream", 0)
 	p.shows(section("configmaps") + "?.querySelector('button.key')")
 	p.do(script(section("configmaps") + ".querySelector('button.key').click()"))
-	p.says("document.getElementById('history')", "default/stuck", "is held at")
+	p.says("document.getElementById('history')", "default/stuck", "is stored at")
 	w.until("history/stream", 1)
 	w.configMap("stuck", "blue")
 	p.says("document.getElementById('changes')", "MODIFIED", "~ data.colour: red -> blue")
@@ -96,7 +96,7 @@ func (w *world) history(t *testing.T, p *tab) {
 	p.says("document.getElementById('changes')", "ADDED")
 	w.configMap("later", "black")
 	p.says("document.getElementById('changes')", "~ data.colour: white -> black")
-	p.says("document.getElementById('held')", "is held at")
+	p.says("document.getElementById('held')", "is stored at")
 	p.do(script("scrollTo(0, 0)"))
 	p.shoot("debug-history.png")
 	p.do(chromedp.Click("#close"))
@@ -126,7 +126,7 @@ func (w *world) secrets(t *testing.T, p *tab) {
 		p.shows("[...document.querySelectorAll('#of option')].some(o => o.innerText === '" + informer + "')")
 		p.do(script(fmt.Sprintf("document.getElementById('of').value = JSON.stringify({informer: %q})", informer)),
 			chromedp.SetValue("#key", key), chromedp.Click("#open"))
-		p.says("document.getElementById('history')", key, "is held at")
+		p.says("document.getElementById('history')", key, "is stored at")
 	}
 	look("secrets", "default/s")
 	s.Data["password"] = []byte(hush + "!")

@@ -15,8 +15,8 @@ var clientGoFails = map[string]string{
 	"spurious-delete": "an event that comes twice is delivered twice",
 	"progress":        "a watch whose connection stands still is never given up",
 	"hammers":         "some answers are asked for again at once",
-	"deadlock":        "the wait before the next try does not end with the context",
-	"goroutines":      "the wait before the next try does not end with the context",
+	"deadlock":        "the wait before the next request does not end with the context",
+	"goroutines":      "the wait before the next request does not end with the context",
 }
 
 // KnownFailure reports whether the violation is of client-go's informer, and of a check in
