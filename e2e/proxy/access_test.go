@@ -20,7 +20,8 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// expect waits for a watch event of the pod name.
+// expect reads events until one is of the pod with this name. It fails the test if the watch ends
+// first.
 func expect(t *testing.T, ctx context.Context, w watch.Interface, name string) {
 	t.Helper()
 	for {
@@ -38,8 +39,8 @@ func expect(t *testing.T, ctx context.Context, w watch.Interface, name string) {
 	}
 }
 
-// TestDenied checks that a caller without permission receives no object, but kube-apiserver's own
-// answer.
+// TestDenied checks that a caller without permission, or with invalid credentials, gets the error
+// that kube-apiserver returns, and no object.
 func TestDenied(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
@@ -72,7 +73,7 @@ func TestDenied(t *testing.T) {
 			t.Errorf("%s: a certificate of another CA: %v", where, err)
 		}
 	}
-	// Headers of a front proxy count only with a front proxy's certificate.
+	// The proxy ignores headers of a front proxy if the request has no certificate of a front proxy.
 	for name, cfg := range map[string]*rest.Config{"token": as(t, s, "stranger"), "certificate": through(t, s, issue(t, callers, "stranger"))} {
 		cfg.WrapTransport = func(rt http.RoundTripper) http.RoundTripper { return remoteUser{rt, "weir-admin"} }
 		if _, err := clientFor(t, cfg).CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); !apierrors.IsForbidden(err) {
@@ -88,8 +89,8 @@ func mustConfig(t *testing.T, user string) *rest.Config {
 	return cfg
 }
 
-// TestNamesAndNamespaces checks that a permission for one namespace, or for one name, allows only
-// reads of that namespace or name.
+// TestNamesAndNamespaces checks that a permission for one name allows reads of that object only,
+// and that the proxy answers such a read from its cache.
 func TestNamesAndNamespaces(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
@@ -122,7 +123,7 @@ func TestNamesAndNamespaces(t *testing.T) {
 	}
 }
 
-// TestRevoked checks that a watch ends when its caller's permission is revoked.
+// TestRevoked checks that the proxy ends a caller's watch when the caller's permission is revoked.
 func TestRevoked(t *testing.T) {
 	ctx := begin(t)
 	revoke := granted(t, ctx, "leaver", readPods)
@@ -148,8 +149,8 @@ func TestRevoked(t *testing.T) {
 	check.Equal(t, metric(t, ctx, s, "weir_proxy_revoked_watches_total"), 2, "watches were revoked")
 }
 
-// TestPassedOn checks that writes are forwarded with the caller's identity, for each way to
-// authenticate.
+// TestPassedOn checks that writes of a caller with a token, and of one with a certificate, are
+// forwarded with the caller's identity.
 func TestPassedOn(t *testing.T) {
 	ctx := begin(t)
 	all := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "pods/status", "configmaps"}, Verbs: []string{"*"}}
@@ -170,7 +171,7 @@ func TestPassedOn(t *testing.T) {
 		if err != nil || patched.Labels["x"] != "y" {
 			t.Errorf("patch: %v", err)
 		}
-		// A writer can read its own write from the cache, with the resourceVersion of the write.
+		// After a write, the cache serves a read at the resourceVersion of that write.
 		got, err := pods.Get(ctx, name, metav1.GetOptions{ResourceVersion: patched.ResourceVersion})
 		if err != nil || got.ResourceVersion != patched.ResourceVersion || got.UID != made.UID {
 			t.Errorf("%v, %v", got, err)
@@ -181,7 +182,8 @@ func TestPassedOn(t *testing.T) {
 	}
 }
 
-// TestImpersonation checks kubectl --as, with a token and with a certificate.
+// TestImpersonation checks impersonation, as with kubectl --as, by a caller with a token and by one
+// with a certificate.
 func TestImpersonation(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)

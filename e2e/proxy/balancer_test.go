@@ -16,8 +16,8 @@ import (
 )
 
 // balancer is a TCP load balancer. It connects each client to the next backend whose /readyz
-// succeeds. Like Kubernetes' own, it moves no open connection, and does not try another backend if
-// one that it considers ready cannot be reached.
+// succeeds. Like Kubernetes' own, it does not move open connections. If it cannot reach the chosen
+// backend, it does not try another one.
 type balancer struct {
 	net.Listener
 	health  *http.Client
@@ -27,14 +27,14 @@ type balancer struct {
 	backends []string // addresses
 	ready    []bool
 	next     int
-	refused  int // number of connections that no backend accepted
+	refused  int // number of connections without a reachable backend
 }
 
 // probeEvery is the time between two probes of a backend.
 const probeEvery = 100 * time.Millisecond
 
-// startBalancer starts a balancer, which ends with the test. It verifies the backends' certificates
-// as cfg requires.
+// startBalancer starts a balancer, and stops it when the test ends. cfg says how to verify the
+// backends' certificates.
 func startBalancer(t *testing.T, ctx context.Context, cfg *rest.Config, backends ...string) *balancer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -61,7 +61,7 @@ func startBalancer(t *testing.T, ctx context.Context, cfg *rest.Config, backends
 	return b
 }
 
-// probe checks repeatedly whether one backend is ready, with a new connection each time.
+// probe checks again and again whether one backend is ready, each time over a new connection.
 func (b *balancer) probe(ctx context.Context, i int) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
@@ -85,14 +85,14 @@ func (b *balancer) probe(ctx context.Context, i int) {
 	}
 }
 
-// isReady reports whether a backend receives connections.
+// isReady reports whether a backend may be chosen for connections.
 func (b *balancer) isReady(i int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.ready[i]
 }
 
-// choose returns the backend for the next connection, or the empty string if no backend is ready.
+// choose returns the backend for the next connection. It returns "" if no backend is ready.
 func (b *balancer) choose() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,7 +105,7 @@ func (b *balancer) choose() string {
 	return ""
 }
 
-// pipe copies the data of one connection until the connection ends.
+// pipe copies the data of one connection in both directions until the connection ends.
 func (b *balancer) pipe(ctx context.Context, client net.Conn) {
 	defer client.Close()
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", b.choose())

@@ -33,12 +33,12 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// kubectl runs kubectl with one kubeconfig.
+// kubectl runs the kubectl program with one kubeconfig.
 type kubectl struct {
 	path, kubeconfig, home string
 }
 
-// said is the output of a run of kubectl.
+// said is the output and the exit code of kubectl.
 type said struct {
 	out, err string
 	code     int
@@ -46,7 +46,7 @@ type said struct {
 
 func (k *kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, k.path, append([]string{"--kubeconfig=" + k.kubeconfig}, args...)...)
-	cmd.Env = append(os.Environ(), "HOME="+k.home) // kubectl stores discovered resources there
+	cmd.Env = append(os.Environ(), "HOME="+k.home) // kubectl caches discovery there
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }
@@ -63,10 +63,10 @@ func (k *kubectl) run(t *testing.T, ctx context.Context, args ...string) said {
 	return said{out: steady(out.String()), err: steady(errs.String()), code: cmd.ProcessState.ExitCode()}
 }
 
-// ages matches ages, which depend on the time of the request.
+// ages matches ages of objects, which depend on the time of the request.
 var ages = regexp.MustCompile(`\b(\d+d)?(\d+h)?(\d+m)?\d+s\b|\b\d+m\b`)
 
-// steady replaces ages, and the padding that depends on their width in a table.
+// steady makes the output of two runs comparable: it replaces ages, and the padding after them.
 func steady(s string) string {
 	s = ages.ReplaceAllString(s, "AGE")
 	return regexp.MustCompile(` {2,}`).ReplaceAllString(s, "  ")
@@ -76,8 +76,8 @@ func newKubectl(t *testing.T, path, kubeconfig string) *kubectl {
 	return &kubectl{path: path, kubeconfig: kubeconfig, home: t.TempDir()}
 }
 
-// kubectls returns a kubectl that uses the proxy and one that uses kube-apiserver directly, both
-// with an admin's rights.
+// kubectls returns two kubectls with an admin's credentials. One uses the proxy, and the other uses
+// kube-apiserver directly.
 func kubectls(t *testing.T, s *proxy.Server) (proxied, direct *kubectl) {
 	t.Helper()
 	return newKubectl(t, clients.Kubectl, kubeconfig(t, through(t, s, shared.Config()))),
@@ -98,7 +98,8 @@ spec:
   containers: [{name: c, image: i}]
 `
 
-// TestKubectl checks that kubectl prints the same through the proxy as without the proxy.
+// TestKubectl checks that kubectl prints the same with the proxy as with kube-apiserver. It also
+// checks that the proxy answered some of the requests from its cache.
 func TestKubectl(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)
@@ -145,7 +146,7 @@ func TestKubectl(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			got, want := proxied.run(t, ctx, strings.Fields(args)...), direct.run(t, ctx, strings.Fields(args)...)
-			// kubectl prints the server's address.
+			// An error may contain the server's address.
 			got.err = strings.ReplaceAll(got.err, s.URL(), shared.URL())
 			if got != want {
 				t.Errorf("through the proxy:\n%+v\nkube-apiserver:\n%+v", got, want)
@@ -160,7 +161,8 @@ func TestKubectl(t *testing.T) {
 	}
 }
 
-// TestKubectlWatch checks that kubectl get -w prints changes, with the user's own certificate.
+// TestKubectlWatch checks that kubectl get -w prints changes, and that the cache serves its watch.
+// The user has a client certificate.
 func TestKubectlWatch(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "carol", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}})
@@ -168,7 +170,7 @@ func TestKubectlWatch(t *testing.T) {
 	proxied, _ := kubectls(t, s)
 	proxied.kubeconfig = kubeconfig(t, through(t, s, issue(t, callers, "carol")))
 	pods := clientFor(t, shared.Config()).CoreV1().Pods("default")
-	for _, form := range []string{"name", "json"} { // the upstream answers requests for tables
+	for _, form := range []string{"name", "json"} { // the proxy forwards requests for tables
 		ctx, cancel := context.WithCancel(ctx)
 		before := metric(t, ctx, s, `weir_proxy_served_total{group="",resource="pods",verb="watch"}`)
 		cmd := proxied.command(ctx, "get", "pods", "-n", "default", "-l", "app=e2e", "-w", "-o", form)
@@ -193,18 +195,18 @@ func TestKubectlWatch(t *testing.T) {
 			}
 		}
 		cancel()
-		_ = cmd.Wait() // kubectl was killed
+		_ = cmd.Wait() // ignore the error: cancel has killed kubectl
 		for _, name := range []string{"watched-1", "watched-2"} {
 			check.NoError(t, pods.Delete(context.WithoutCancel(ctx), name, *metav1.NewDeleteOptions(0)))
 		}
 	}
 }
 
-// copied is the label of ConfigMaps to copy, and of the copies.
+// copied is a label. Its value is "wanted" for a ConfigMap to copy, and "made" for a copy.
 const copied = "copied"
 
-// copier is a controller that maintains a copy of each ConfigMap with the label copied. The
-// original owns the copy.
+// copier is a controller that maintains a copy of each ConfigMap with the label copied=wanted. The
+// original owns its copy.
 type copier struct{ client.Client }
 
 // Reconcile implements reconcile.Reconciler.
@@ -221,11 +223,11 @@ func (c copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		duplicate.Data, duplicate.Labels = original.Data, map[string]string{copied: "made"}
 		return controllerutil.SetControllerReference(&original, duplicate, c.Scheme())
 	})
-	return ctrl.Result{}, err // the manager retries, also if the cache was behind
+	return ctrl.Result{}, err // the manager retries, also after an error because the cache was behind
 }
 
-// TestManager runs controller-runtime's manager, with its own cache, with the proxy as its only API
-// server.
+// TestManager runs a manager of controller-runtime, with controller-runtime's own cache. The proxy
+// is its only API server. The test checks that the manager's controller reacts to changes.
 func TestManager(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "carol", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "configmaps/finalizers"}, Verbs: []string{"*"}})
@@ -235,13 +237,15 @@ func TestManager(t *testing.T) {
 	straight := shared.Config()
 	straight.BearerToken, straight.CertData, straight.KeyData = "", carol.CertData, carol.KeyData
 	asCarol := clientFor(t, straight)
-	// Otherwise the manager's first watch would be forwarded, and remain forwarded.
+	// Without the permission, the proxy would forward the manager's first watch, and would not serve
+	// that watch from the cache later.
 	testenv.Eventually(t, ctx, "the permission has come", func() bool {
 		_, err := asCarol.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
 		return err == nil
 	})
 	cfg := through(t, s, carol)
-	// This client has the manager's transport, so that its connections end with the test.
+	// HTTPClient closes the transport's connections when the test ends. The manager shares the
+	// transport.
 	cluster.HTTPClient(t, cfg)
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", Controller: config.Controller{SkipNameValidation: new(true)},

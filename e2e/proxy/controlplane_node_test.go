@@ -21,7 +21,7 @@ import (
 
 const madeUpNode = "made-up"
 
-// startNode creates a node without a machine, and starts a simulated kubelet for its pods.
+// startNode creates a node without a machine, and simulates the node's kubelet.
 func startNode(t *testing.T, ctx context.Context, client kubernetes.Interface) {
 	t.Helper()
 	capacity := corev1.ResourceList{
@@ -44,11 +44,11 @@ func startNode(t *testing.T, ctx context.Context, client kubernetes.Interface) {
 	cluster.StartKubelet(t, ctx, client, informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.nodeName=" + madeUpNode }))
 }
 
-// theLog is the log of every container.
+// theLog is the log that serveLogs returns for every container.
 const theLog = "one\ntwo\n"
 
-// serveLogs serves the part of the kubelet's API from which kube-apiserver reads logs. Its answer
-// is the log in pieces, and then the query of the request.
+// serveLogs serves the part of the kubelet's API from which kube-apiserver reads logs. It answers
+// with theLog, line by line, and then with the query of the request.
 func serveLogs(t *testing.T) (address string, port int32) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

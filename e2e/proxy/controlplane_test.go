@@ -27,23 +27,25 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// controlPlane is a kube-controller-manager and a kube-scheduler whose only API server is a proxy.
+// controlPlane is a kube-controller-manager and a kube-scheduler. A proxy is their only API server.
 type controlPlane struct {
-	direct, through *kubernetes.Clientset // of an admin
+	direct, through *kubernetes.Clientset // with an admin's credentials
 	proxy           *proxy.Server
-	admin           *rest.Config // through the proxy
+	admin           *rest.Config // configuration of an admin for the proxy
 	programs        []*cluster.Program
 	forwarded       *forwardedLists
 }
 
-// forwardedLists records the resources whose first lists from informers a proxy forwards.
+// forwardedLists records for which resources the proxy forwards a LIST at resourceVersion "0".
+// Informers send such LISTs.
 type forwardedLists struct {
 	mu sync.Mutex
 	of sets.Set[string] // group/resource
 }
 
-// leftOut are the resources that the manifests omit on purpose: Secrets, ConfigMaps and Leases, and
-// the resources that only the garbage collector reads, since it reads every resource.
+// leftOut are the resources that the manifests intentionally do not cache: Secrets, ConfigMaps and
+// Leases, and resources that only the garbage collector reads. The garbage collector reads every
+// resource.
 var leftOut = sets.New(
 	"/secrets", "/configmaps", "coordination.k8s.io/leases",
 	"/limitranges", "/podtemplates",
@@ -57,7 +59,7 @@ var leftOut = sets.New(
 	"rbac.authorization.k8s.io/rolebindings", "rbac.authorization.k8s.io/roles", "scheduling.k8s.io/priorityclasses",
 )
 
-// noting is a transport that records its requests.
+// noting is a transport that passes its requests to forwardedLists.
 type noting struct {
 	http.RoundTripper
 	in *forwardedLists
@@ -70,7 +72,8 @@ func (n noting) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (n noting) WrappedRoundTripper() http.RoundTripper { return n.RoundTripper }
 
-// note records a list from resourceVersion "0" of a caller with a certificate.
+// note records a LIST at resourceVersion "0". It ignores requests of callers without a certificate:
+// only requests of callers with one are forwarded by impersonation.
 func (f *forwardedLists) note(r *http.Request) {
 	if r.Header.Get("Impersonate-User") == "" || r.URL.Query().Get("resourceVersion") != "0" {
 		return
@@ -82,8 +85,9 @@ func (f *forwardedLists) note(r *http.Request) {
 	}
 }
 
-// startControlPlane starts both programs, with additional args for both, on a separate cluster. On
-// the shared cluster, the garbage collector would delete the pods, whose owners do not exist.
+// startControlPlane starts both programs on a separate cluster, behind a proxy. Both get args in
+// addition to their usual arguments. On the shared cluster, the garbage collector would delete the
+// simulated pods, because their owners do not exist.
 func startControlPlane(t *testing.T, ctx context.Context, args ...string) *controlPlane {
 	t.Helper()
 	logf := func(format string, args ...any) { t.Logf(format, args...) }
@@ -96,8 +100,8 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 			t.Error(err)
 		}
 	})
-	// The proxy always forwards a GET of an object that the garbage collector considers an owner: the
-	// answer must not be older than the watch event of the dependent.
+	// The proxy must forward the garbage collector's GETs of possible owners. A cached answer could be
+	// older than the dependent's watch event.
 	upstream := c.Config()
 	forwarded := &forwardedLists{of: sets.New[string]()}
 	upstream.Wrap(func(rt http.RoundTripper) http.RoundTripper { return noting{rt, forwarded} })
@@ -113,8 +117,8 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 		}, args...)
 	}
 	cp.start(t, clients.ControllerManager, append(common("system:kube-controller-manager"),
-		// With this flag, kube-controller-manager uses a token for each controller, in addition to its
-		// certificate.
+		// With this flag, kube-controller-manager uses a ServiceAccount token for each controller, in
+		// addition to its certificate.
 		"--use-service-account-credentials=true",
 		"--node-monitor-grace-period=1h")) // no kubelet renews the node's lease
 	cp.start(t, clients.Scheduler, common("system:kube-scheduler"))
@@ -135,7 +139,7 @@ func (cp *controlPlane) start(t *testing.T, path string, args []string) {
 	cp.programs = append(cp.programs, p)
 }
 
-// kubeconfig writes a configuration to a temporary file, and returns its path.
+// kubeconfig writes cfg to a temporary kubeconfig, and returns the path.
 func kubeconfig(t *testing.T, cfg *rest.Config) string {
 	t.Helper()
 	const name = "e2e"
@@ -149,7 +153,7 @@ func kubeconfig(t *testing.T, cfg *rest.Config) string {
 	return path
 }
 
-// until is testenv.Eventually, but fails immediately if one of the programs has exited.
+// until waits until cond returns true. It fails immediately if one of the programs has exited.
 func (cp *controlPlane) until(t *testing.T, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
 	testenv.Eventually(t, ctx, what, func() bool {
@@ -160,7 +164,7 @@ func (cp *controlPlane) until(t *testing.T, ctx context.Context, what string, co
 	})
 }
 
-// deploy creates a deployment and waits until it is complete.
+// deploy creates a Deployment, and waits until it has the wanted replicas.
 func (cp *controlPlane) deploy(t *testing.T, ctx context.Context, name string, replicas int32) {
 	t.Helper()
 	labels := map[string]string{"app": name}
@@ -179,8 +183,8 @@ func (cp *controlPlane) deploy(t *testing.T, ctx context.Context, name string, r
 	cp.settled(t, ctx, name, replicas, "image:1")
 }
 
-// settled waits until the deployment has the wanted replicas and image, and then checks its objects
-// at the API server.
+// settled waits until the Deployment has the wanted replicas and image. It then checks the
+// Deployment's ReplicaSets and pods at the API server.
 func (cp *controlPlane) settled(t *testing.T, ctx context.Context, name string, replicas int32, image string) {
 	t.Helper()
 	cp.until(t, ctx, name+" is available", func() bool {
@@ -215,7 +219,7 @@ func (cp *controlPlane) settled(t *testing.T, ctx context.Context, name string, 
 	}
 }
 
-// parts returns the ReplicaSets and the pods of a deployment from the API server.
+// parts returns the ReplicaSets and the pods of a Deployment from the API server.
 func (cp *controlPlane) parts(t *testing.T, ctx context.Context, name string) ([]appsv1.ReplicaSet, []corev1.Pod) {
 	t.Helper()
 	of := metav1.ListOptions{LabelSelector: "app=" + name}
@@ -226,7 +230,7 @@ func (cp *controlPlane) parts(t *testing.T, ctx context.Context, name string) ([
 	return sets.Items, pods.Items
 }
 
-// delete deletes the deployment and waits until it no longer exists.
+// delete deletes the Deployment, and waits until it no longer exists.
 func (cp *controlPlane) delete(t *testing.T, ctx context.Context, name string, how metav1.DeletionPropagation) {
 	t.Helper()
 	check.NoError(t, cp.through.AppsV1().Deployments("default").Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &how}))
@@ -236,9 +240,9 @@ func (cp *controlPlane) delete(t *testing.T, ctx context.Context, name string, h
 	})
 }
 
-// TestControlPlane runs both programs through the proxy in several configurations. By default their
-// informers stream the initial state, which must be current unless the operator configures
-// otherwise. It also runs them with informers that list with resourceVersion 0.
+// TestControlPlane runs kube-controller-manager and kube-scheduler through the proxy. By default,
+// their informers read the initial state by WATCHes. The test also runs them with informers that
+// send LISTs at resourceVersion "0".
 func TestControlPlane(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -257,8 +261,8 @@ func TestControlPlane(t *testing.T) {
 	}
 }
 
-// live checks that the control plane creates a ReplicaSet and pods on a node for a Deployment, and
-// that the Deployment can be scaled, rolled out and deleted.
+// live checks that the control plane creates a ReplicaSet and running pods for a Deployment. It
+// also checks that the Deployment can be scaled, rolled out and deleted.
 func (cp *controlPlane) live(t *testing.T, ctx context.Context) {
 	t.Helper()
 	deployments := cp.through.AppsV1().Deployments("default")
@@ -301,7 +305,7 @@ func (cp *controlPlane) live(t *testing.T, ctx context.Context) {
 	}
 }
 
-// look runs kubectl to wait for a deployment, and to follow the log of one of its pods to the end.
+// look runs kubectl: it waits for a Deployment, and follows the log of one of its pods to the end.
 func (cp *controlPlane) look(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
 	kubectl := newKubectl(t, clients.Kubectl, kubeconfig(t, cp.admin))
@@ -318,15 +322,15 @@ func (cp *controlPlane) look(t *testing.T, ctx context.Context, name string) {
 	}
 }
 
-// checkServed checks that the proxy's cache answered the programs' reads. If the programs list with
-// resourceVersion "0", it must have answered lists of all resources that the manifests cache for
-// them, and the forwarded lists must all be of resources in leftOut. verb is the verb with which
-// the programs read the initial state.
+// checkServed checks that the proxy answered the programs' reads from its cache. verb is the verb
+// with which the programs read the initial state. If it is "list", the cache must have answered a
+// LIST and a WATCH of every resource that the manifests cache for the control plane. The proxy may
+// have forwarded LISTs only of resources in leftOut, or of resources that the manifests cache.
 func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context, verb string) {
 	t.Helper()
 	resp := do(t, ctx, cp.admin, http.MethodGet, cp.proxy.URL()+"/metrics")
 	missing := map[string]bool{
-		// Read by the scheduler, the controllers and the garbage collector.
+		// The scheduler, the controllers and the garbage collector read these resources.
 		`weir_proxy_served_total{group="",resource="pods",verb="watch"}`:  true,
 		`weir_proxy_served_total{group="",resource="nodes",verb="watch"}`: true,
 	}

@@ -31,13 +31,13 @@ import (
 
 var currentReads = flag.Int("current.reads", 100, "how many writes TestCurrentReads looks for")
 
-// cutter opens connections, and can cut them.
+// cutter opens connections and can close them. It is safe for concurrent use.
 type cutter struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
 
-// dial implements rest.Config.Dial.
+// dial opens a connection. It implements rest.Config.Dial.
 func (c *cutter) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, address)
@@ -53,7 +53,7 @@ func (c *cutter) dial(ctx context.Context, network, address string) (net.Conn, e
 	return conn, nil
 }
 
-// cut closes any one connection.
+// cut closes one of the open connections.
 func (c *cutter) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,10 +74,10 @@ func (c *cutter) cutAll() {
 	clear(c.conns)
 }
 
-// TestCurrentReads checks that each LIST without resourceVersion, and the initial events of each
-// WATCH, from any replica, contain all earlier writes through kube-apiserver. Meanwhile pods
-// alternate between changing and not changing, and connections are cut. The replicas must answer
-// most of these reads themselves.
+// TestCurrentReads checks that reads of two replicas are current. Each LIST without a
+// resourceVersion, and the initial events of each WATCH, must contain the write that kube-apiserver
+// has confirmed before. Meanwhile the replicas' upstream connections are cut, and sometimes few
+// pods change. The replicas must answer at least half of the reads themselves.
 func TestCurrentReads(t *testing.T) {
 	ctx := begin(t)
 	if *currentReads > 1000 {
@@ -87,7 +87,8 @@ func TestCurrentReads(t *testing.T) {
 	}
 	granted(t, ctx, "reader", readPods)
 	var line cutter
-	// HTTP/2 keeps a connection open if its last stream ends together with its client.
+	// If the last stream of an HTTP/2 connection ends while its client is closed, the connection stays
+	// open.
 	t.Cleanup(line.cutAll)
 	var replicas []*kubernetes.Clientset
 	var servers []*proxy.Server
@@ -122,7 +123,7 @@ func TestCurrentReads(t *testing.T) {
 			}
 			defer direct.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 			for n := next.Add(1); n <= int64(*currentReads) && !t.Failed(); n = next.Add(1) {
-				if n%100 == 0 { // for a while only the awaited pod changes
+				if n%100 == 0 { // for a while, only the pods of other writers change
 					pauseFor(ctx, time.Second)
 				}
 				if !readsWrite(t, ctx, direct, replicas, name, n) {
@@ -145,7 +146,7 @@ func TestCurrentReads(t *testing.T) {
 	}
 }
 
-// readsWrite changes a pod through kube-apiserver, and checks that a later read contains the
+// readsWrite changes a pod through kube-apiserver, and checks that a read that follows has the
 // change. It returns false if the write fails or no read is answered.
 func readsWrite(t *testing.T, ctx context.Context, direct *kubernetes.Clientset, replicas []*kubernetes.Clientset, name string, n int64) bool {
 	mark := strconv.FormatInt(n, 10)
@@ -163,23 +164,23 @@ func readsWrite(t *testing.T, ctx context.Context, direct *kubernetes.Clientset,
 	return true
 }
 
-// maxCuts bounds the attempts of a read whose connection is cut.
+// maxCuts bounds the attempts of a read, because its connection may be cut.
 const maxCuts = 10
 
-// answeredRead sends a consistent read to any replica, and repeats it until a replica answers. No
-// write happens meanwhile, so each attempt has the same result.
+// answeredRead sends a consistent read to a random replica, until one answers. No write of this pod
+// happens meanwhile, so each attempt must have the same result.
 func answeredRead(t *testing.T, ctx context.Context, replicas []*kubernetes.Clientset, selector string, watches bool) (name string, err error) {
 	for range maxCuts {
 		if name, err = readsCurrent(ctx, replicas[rand.IntN(len(replicas))], selector, watches); err == nil {
 			return name, nil
 		}
-		t.Logf("not answered: %v", err) // its connection may have been cut
+		t.Logf("not answered: %v", err) // the connection may have been cut
 	}
 	return "", err
 }
 
-// readsCurrent sends a consistent read, a LIST or a WATCH, and returns the name of the only pod in
-// the answer.
+// readsCurrent sends a consistent LIST or WATCH, and returns the name of the only pod in the
+// answer. If there is another number of pods, the name is empty or wrong.
 func readsCurrent(ctx context.Context, client *kubernetes.Clientset, selector string, watches bool) (name string, err error) {
 	pods := client.CoreV1().Pods("")
 	if !watches {
@@ -210,7 +211,7 @@ func readsCurrent(ctx context.Context, client *kubernetes.Clientset, selector st
 	return "", fmt.Errorf("the watch ended before its initial events")
 }
 
-// servedPods returns the number of reads of pods that a proxy has answered.
+// servedPods returns the number of reads of pods that a proxy has answered from its cache.
 func servedPods(t *testing.T, ctx context.Context, s *proxy.Server) (n int) {
 	t.Helper()
 	raw, err := clientFor(t, through(t, s, shared.Config())).RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
@@ -233,14 +234,14 @@ func pauseFor(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// ageNoter is a transport that records whether the proxy itself sent the last response, which then
-// has an Age header.
+// ageNoter is a transport that records whether the proxy answered the last request from its cache.
+// Such a response has an Age header.
 type ageNoter struct {
 	http.RoundTripper
 	own bool
 }
 
-// WrappedRoundTripper lets client-go find the transport whose idle connections it closes.
+// WrappedRoundTripper returns the inner transport. client-go needs it to close idle connections.
 func (n *ageNoter) WrappedRoundTripper() http.RoundTripper { return n.RoundTripper }
 
 func (n *ageNoter) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -249,8 +250,9 @@ func (n *ageNoter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// TestPagesElsewhere checks that kube-apiserver continues a list that the proxy started exactly as
-// the proxy would: a list of all namespaces, of one namespace, and of a cluster-scoped resource.
+// TestPagesElsewhere checks that kube-apiserver accepts a continue token of the proxy, and returns
+// the rest of the list. It does this for all namespaces, for one namespace, and for a
+// cluster-scoped resource.
 func TestPagesElsewhere(t *testing.T) {
 	ctx := begin(t)
 	direct := dynamicFor(t)
@@ -272,7 +274,7 @@ func TestPagesElsewhere(t *testing.T) {
 	} {
 		whole, err := of(direct).List(ctx, metav1.ListOptions{})
 		check.NoError(t, err)
-		// With a resourceVersion that its cache has reached, the proxy answers pages of any size.
+		// The proxy answers a page of any size if its cache has reached the requested resourceVersion.
 		limit := int64(len(whole.Items)/2 + 1)
 		now, err := of(client).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		check.NoError(t, err)
@@ -295,7 +297,7 @@ func TestPagesElsewhere(t *testing.T) {
 	}
 }
 
-// namesOf returns the namespaces and names of all objects in lists.
+// namesOf returns the namespaces and names of the objects in lists.
 func namesOf(lists ...*unstructured.UnstructuredList) (names []string) {
 	for _, l := range lists {
 		for i := range l.Items {

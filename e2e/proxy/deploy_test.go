@@ -38,7 +38,7 @@ import (
 
 const manifests = "../../deploy"
 
-// readManifests returns the objects in a folder of the manifests.
+// readManifests returns the objects in a folder of deploy.
 func readManifests(t *testing.T, folder string) (out []*unstructured.Unstructured) {
 	t.Helper()
 	read := func(name string) []byte {
@@ -58,7 +58,6 @@ func readManifests(t *testing.T, folder string) (out []*unstructured.Unstructure
 	return out
 }
 
-// objectsIn returns the objects in a YAML text.
 func objectsIn(t *testing.T, raw []byte) (out []*unstructured.Unstructured) {
 	t.Helper()
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
@@ -73,14 +72,15 @@ func objectsIn(t *testing.T, raw []byte) (out []*unstructured.Unstructured) {
 	}
 }
 
-// apply creates the objects of a folder with strict validation. It creates roles, bindings and flow
-// schemas until the test ends, and all other objects only as a dry run.
+// apply creates the objects of a folder with strict validation. It creates namespaces,
+// ServiceAccounts, RBAC objects and flow schemas, and deletes them when the test ends. It creates
+// the other objects only as a dry run.
 func apply(t *testing.T, ctx context.Context, folder string) {
 	t.Helper()
 	client, err := dynamic.NewForConfigAndClient(shared.Config(), cluster.HTTPClient(t, shared.Config()))
 	check.NoError(t, err)
 	objects := readManifests(t, folder)
-	// The namespace precedes its contents.
+	// Create a namespace before the objects in it.
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
 		return strings.Compare(fmt.Sprint(a.GetKind() != "Namespace"), fmt.Sprint(b.GetKind() != "Namespace"))
 	})
@@ -101,17 +101,18 @@ func apply(t *testing.T, ctx context.Context, folder string) {
 	}
 }
 
-// ledger records the requests that a proxy sends with its own credentials, and those that were
-// denied.
+// ledger records the requests that a proxy sends with its own identity. It is safe for concurrent
+// use.
 type ledger struct {
 	mu     sync.Mutex
 	asked  sets.Set[string] // verb group/resource
 	denied []string
-	token  string           // the proxy's own
-	flows  sets.Set[string] // UIDs of the FlowSchemas that matched the requests
+	token  string           // the proxy's token
+	flows  sets.Set[string] // UIDs of the FlowSchemas that matched requests with the token
 }
 
-// noted is a transport that records its requests in a ledger.
+// noted is a transport that records requests in a ledger. It ignores requests of callers, for which
+// the proxy impersonates the caller.
 type noted struct {
 	http.RoundTripper
 	in *ledger
@@ -119,7 +120,7 @@ type noted struct {
 
 func (n noted) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := n.RoundTripper.RoundTrip(r)
-	if err == nil && r.Header.Get("Impersonate-User") == "" { // otherwise it is a caller's request
+	if err == nil && r.Header.Get("Impersonate-User") == "" { // the proxy's own request
 		n.in.note(r, resp)
 	}
 	return resp, err
@@ -144,7 +145,7 @@ func (l *ledger) note(r *http.Request, resp *http.Response) {
 	}
 }
 
-// headerOf is a transport that stores the headers of the last response.
+// headerOf is a transport that stores the header of the last response.
 type headerOf struct {
 	http.RoundTripper
 	in *http.Header
@@ -160,7 +161,8 @@ func (h headerOf) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (h headerOf) WrappedRoundTripper() http.RoundTripper { return h.RoundTripper }
 
-// ruled returns the permissions that the ClusterRoles of a folder grant, in the ledger's format.
+// ruled returns the permissions that the ClusterRoles of a folder grant, in the form "verb
+// group/resource".
 func ruled(t *testing.T, folder string) sets.Set[string] {
 	t.Helper()
 	out := sets.New[string]()
@@ -181,7 +183,7 @@ func ruled(t *testing.T, folder string) sets.Set[string] {
 	return out
 }
 
-// resourcesOption returns the values of --resources in the Deployment among these objects.
+// resourcesOption returns the values of --resources in the Deployment among the objects.
 func resourcesOption(t *testing.T, objects []*unstructured.Unstructured) (cached []string) {
 	t.Helper()
 	for _, o := range objects {
@@ -202,8 +204,9 @@ func resourcesOption(t *testing.T, objects []*unstructured.Unstructured) (cached
 	return cached
 }
 
-// TestManifests runs a proxy as the ServiceAccount of the manifests, and checks that it needs
-// exactly the permissions that the manifests grant.
+// TestManifests runs a proxy with the ServiceAccount of the manifests. It checks that the
+// ServiceAccount has all permissions that the proxy needs, and that the proxy uses each permission
+// of the base. It also checks that the manifests' FlowSchema matches all requests of the proxy.
 func TestManifests(t *testing.T) {
 	ctx := begin(t)
 	apply(t, ctx, "base")
@@ -267,7 +270,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// rendered returns kubectl's rendering of the base with all components.
+// rendered returns the objects that kubectl kustomize makes of the base and all components.
 func rendered(t *testing.T, ctx context.Context) []*unstructured.Unstructured {
 	t.Helper()
 	root, err := filepath.Abs(manifests)
@@ -283,8 +286,8 @@ func rendered(t *testing.T, ctx context.Context) []*unstructured.Unstructured {
 	return objectsIn(t, raw)
 }
 
-// TestComponents checks that kubectl renders base and components to one configuration, in which the
-// Deployment caches the resources of both.
+// TestComponents checks that kubectl can render the base with all components, and that the
+// Deployment then caches the resources of the base and of the component controlplane.
 func TestComponents(t *testing.T) {
 	ctx := begin(t)
 	kinds := map[string]int{}

@@ -22,8 +22,8 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// metric returns the sum of the proxy's metrics whose name and labels, as written in the exposition
-// format, start with name.
+// metric returns the sum of the proxy's metrics that start with name. name is in the exposition
+// format: a metric name, with or without labels.
 func metric(t *testing.T, ctx context.Context, s *proxy.Server, name string) float64 {
 	t.Helper()
 	resp := do(t, ctx, through(t, s, shared.Config()), http.MethodGet, s.URL()+"/metrics")
@@ -41,7 +41,7 @@ func metric(t *testing.T, ctx context.Context, s *proxy.Server, name string) flo
 	return total
 }
 
-// inform runs client-go's own informer of pods until the test ends. It returns when the informer
+// inform runs client-go's own informer of pods until the test ends. It returns after the informer
 // has synced.
 func inform(t *testing.T, ctx context.Context, cfg *rest.Config) cache.SharedIndexInformer {
 	t.Helper()
@@ -59,7 +59,8 @@ func inform(t *testing.T, ctx context.Context, cfg *rest.Config) cache.SharedInd
 	return inf
 }
 
-// same waits until the informer stores exactly the objects of the API server.
+// same waits until the informer has received all earlier writes, and checks that it stores exactly
+// the API server's pods.
 func same(t *testing.T, ctx context.Context, direct kubernetes.Interface, inf cache.SharedIndexInformer) {
 	t.Helper()
 	mark, err := direct.CoreV1().Pods("default").Create(ctx, newPod(""), metav1.CreateOptions{})
@@ -96,8 +97,8 @@ func newPod(name string) *corev1.Pod {
 	return p
 }
 
-// TestInformers runs client-go's informer through the proxy with each combination of the two ways
-// to list, the two encodings, and the ways to authenticate.
+// TestInformers runs client-go's informers through the proxy: with LIST or WatchList, with JSON or
+// protobuf, and with each way to authenticate.
 func TestInformers(t *testing.T) {
 	for _, watchList := range []bool{false, true} {
 		for _, contentType := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
@@ -123,7 +124,7 @@ func TestInformers(t *testing.T) {
 					inf := inform(t, ctx, cfg)
 					same(t, ctx, direct, inf)
 				}
-				// Each informer sends a LIST and a WATCH, or a WATCH alone.
+				// Each informer sends a WATCH, and before it a LIST if WatchList is off.
 				if served := metric(t, ctx, s, "weir_proxy_served_total{") - before; served < 3 {
 					t.Errorf("%v reads were answered by the proxy", served)
 				}
@@ -145,8 +146,9 @@ func (f remoteUser) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.RoundTripper.RoundTrip(r)
 }
 
-// TestUpstreamRestarts kills the API server during informers' watches. It checks that the informers
-// keep their state, that reads continue, and that later changes are delivered after the restart.
+// TestUpstreamRestarts kills the API server during a WATCH through the proxy. It checks that reads
+// from the cache continue, that a consistent read fails, and that the same WATCH receives a later
+// change after the restart.
 func TestUpstreamRestarts(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)

@@ -15,10 +15,10 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// TestJavaScript runs a program that uses the JavaScript client, which reads JSON, lists without a
-// resourceVersion, and watches from the list's resourceVersion. It checks that the program prints
-// the same through the proxy as directly from kube-apiserver, and that the proxy answers its reads
-// from the cache.
+// TestJavaScript runs a program that uses the JavaScript client. This client reads JSON, LISTs
+// without a resourceVersion, and WATCHes from the list's resourceVersion. The test checks that the
+// program prints the same with the proxy as with kube-apiserver. It also checks that the proxy
+// answers a LIST and a WATCH from its cache.
 func TestJavaScript(t *testing.T) {
 	dir := t.TempDir()
 	check.NoError(t, os.CopyFS(dir, os.DirFS("testdata/javascript")))
@@ -42,8 +42,8 @@ func TestJavaScript(t *testing.T) {
 	}
 }
 
-// installJavaScript installs the client from the npm registry. It skips the test if npm is missing
-// or cannot install the client.
+// installJavaScript installs the client from the npm registry. It skips the test if there is no
+// npm, or if npm cannot install the client.
 func installJavaScript(t *testing.T, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)

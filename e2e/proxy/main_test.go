@@ -28,18 +28,18 @@ import (
 // pods is the number of pods in the shared cluster.
 const pods = 1000
 
-// deadline bounds every wait of these tests. It is generous, because no test measures time.
+// deadline bounds every wait of these tests. It is long because no test measures time.
 const deadline = 2 * time.Minute
 
 var (
-	// shared is the cluster of all tests here; they run one after another, because some kill its
-	// API server.
+	// shared is the cluster of all tests of this package. The tests run one after another, because
+	// some of them kill its API server.
 	shared *cluster.Cluster
-	// clients are kubectl and the control plane's programs. They are built before the tests, because
-	// building may take longer than a test may.
+	// clients are kubectl and the programs of the control plane. They are built before the tests,
+	// because a build may take longer than deadline.
 	clients cluster.Clients
-	// callers signs the client certificates that the API server, and so the proxy, accepts. fronts
-	// signs those of front proxies.
+	// callers signs the client certificates that the API server accepts, and therefore also the proxy.
+	// fronts signs the certificates of front proxies.
 	callers, fronts *testenv.Authority
 )
 
@@ -60,7 +60,8 @@ func run(m *testing.M) int {
 	})
 }
 
-// startShared starts the shared cluster, and creates the other objects that the tests need.
+// startShared starts the shared cluster, and creates the authorities and programs that the tests
+// need.
 func startShared(ctx context.Context, dir string) (err error) {
 	if callers, err = testenv.NewAuthority(filepath.Join(dir, "callers.crt")); err != nil {
 		return err
@@ -75,7 +76,7 @@ func startShared(ctx context.Context, dir string) (err error) {
 		Authorization: cluster.RBAC,
 		Users:         []cluster.User{{Name: "stranger"}, {Name: "reader"}, {Name: "leaver"}},
 		APIServerArgs: []string{
-			// An alpha feature, with which the proxy's handling of shardSelector is compared.
+			// This feature gate is alpha. The tests compare how both servers handle shardSelector.
 			"--feature-gates=ShardedListAndWatch=true",
 			"--client-ca-file=" + callers.File,
 			"--requestheader-client-ca-file=" + fronts.File,
@@ -89,14 +90,15 @@ func startShared(ctx context.Context, dir string) (err error) {
 	return err
 }
 
-// begin returns the context of a test, and checks at its end that no goroutine leaks.
+// begin returns the context of a test, which ends after deadline. At the end of the test, it checks
+// that no goroutine leaks.
 func begin(t *testing.T) context.Context {
 	t.Helper()
 	return shared.Begin(t, deadline)
 }
 
-// start starts a proxy, in front of the shared cluster unless the options say otherwise, and waits
-// until it is ready.
+// start starts a proxy, and waits until it is ready. If the options have no upstream, the upstream
+// is the shared cluster.
 func start(t *testing.T, ctx context.Context, o proxy.Options) *proxy.Server {
 	t.Helper()
 	if o.Upstream == nil {
@@ -115,8 +117,8 @@ func start(t *testing.T, ctx context.Context, o proxy.Options) *proxy.Server {
 	return s
 }
 
-// readyz returns the code of /readyz. It returns 503 also while a resource is behind the upstream,
-// although the replica is then ready.
+// readyz returns the status code of /readyz. It also returns 503 if a resource is behind the
+// upstream, although /readyz itself then answers 200.
 func readyz(t *testing.T, ctx context.Context, s *proxy.Server) int {
 	t.Helper()
 	resp := do(t, ctx, through(t, s, nil), http.MethodGet, s.URL()+"/readyz?verbose")
@@ -128,8 +130,8 @@ func readyz(t *testing.T, ctx context.Context, s *proxy.Server) int {
 	return resp.StatusCode
 }
 
-// through returns a configuration for the proxy with the credentials of cfg, or without credentials
-// if cfg is nil.
+// through returns a client configuration for the proxy with the credentials of cfg. If cfg is nil,
+// it has no credentials.
 func through(t *testing.T, s *proxy.Server, cfg *rest.Config) *rest.Config {
 	t.Helper()
 	out := &rest.Config{Host: s.URL(), QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: s.CAData()}}
@@ -139,7 +141,7 @@ func through(t *testing.T, s *proxy.Server, cfg *rest.Config) *rest.Config {
 	return out
 }
 
-// as returns a configuration for the proxy with the credentials of one of the cluster's users.
+// as returns a client configuration for the proxy with the token of a user of the shared cluster.
 func as(t *testing.T, s *proxy.Server, user string) *rest.Config {
 	t.Helper()
 	cfg, err := shared.ConfigFor(user)
@@ -147,7 +149,7 @@ func as(t *testing.T, s *proxy.Server, user string) *rest.Config {
 	return through(t, s, cfg)
 }
 
-// clientFor returns a client whose connections end with the test.
+// clientFor returns a client whose idle connections are closed when the test ends.
 func clientFor(t *testing.T, cfg *rest.Config) *kubernetes.Clientset {
 	t.Helper()
 	set, err := kubernetes.NewForConfigAndClient(cfg, cluster.HTTPClient(t, cfg))
@@ -166,7 +168,8 @@ func do(t *testing.T, ctx context.Context, cfg *rest.Config, method, url string)
 	return resp
 }
 
-// granted grants a permission until revoke is called or the test ends.
+// granted gives a user the permission of rule. revoke withdraws it, at the latest when the test
+// ends.
 func granted(t *testing.T, ctx context.Context, user string, rule rbacv1.PolicyRule) (revoke func()) {
 	t.Helper()
 	client := clientFor(t, shared.Config())
@@ -198,5 +201,4 @@ func granted(t *testing.T, ctx context.Context, user string, rule rbacv1.PolicyR
 	return revoke
 }
 
-// readPods is the permission that a reader of pods needs.
 var readPods = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}}

@@ -24,8 +24,9 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// TestWaysIn sends requests for many paths as a user who may read only one namespace. It checks
-// that the proxy answers each of them with kube-apiserver's code, and with the same objects.
+// TestWaysIn sends requests for many paths, as a user who may read only one namespace. It checks
+// that the proxy answers each of them with the same status code and the same objects as
+// kube-apiserver. It also checks that no answer has an object of another namespace.
 func TestWaysIn(t *testing.T) {
 	ctx := begin(t)
 	admin := clientFor(t, shared.Config())
@@ -43,8 +44,8 @@ func TestWaysIn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Grant the role from which kube-controller-manager fills the role view. Without
-	// kube-controller-manager, view itself is empty.
+	// Use the role from which kube-controller-manager fills the role view. Without
+	// kube-controller-manager, view is empty.
 	_, err := admin.RbacV1().RoleBindings("mine").Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "view"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-view"},
@@ -78,7 +79,7 @@ func TestWaysIn(t *testing.T) {
 			"resourceVersion=0", "resourceVersion=0&watch=1", "", "fieldSelector=metadata.namespace%3Dyours",
 			"fieldSelector=metadata.name%3Dyours", "fieldSelector=metadata.name%3Dof-yours", "resourceVersion=0&limit=500&unheardOf=1",
 		} {
-			target := path + "?timeoutSeconds=1&" + query // a deprecated path may be a watch too
+			target := path + "?timeoutSeconds=1&" + query // a deprecated path may be a watch, which must end
 			code, shown := read(t, ctx, through, target)
 			wantCode, wantShown := read(t, ctx, direct, target)
 			if code != wantCode || !slices.Equal(shown, wantShown) {
@@ -94,7 +95,7 @@ func TestWaysIn(t *testing.T) {
 	}
 }
 
-// read sends a GET of exactly this path and query, and returns the keys of the objects in the
+// read sends a GET of exactly this path and query. It returns the sorted keys of the objects in the
 // answer.
 func read(t *testing.T, ctx context.Context, cfg *rest.Config, target string) (code int, keys []string) {
 	t.Helper()
@@ -119,7 +120,7 @@ func read(t *testing.T, ctx context.Context, cfg *rest.Config, target string) (c
 		}
 		if err := d.Decode(&answer); err != nil {
 			_, _ = io.Copy(io.Discard, resp.Body)
-			break // the end of the body, or no JSON
+			break // end of the body, or not JSON
 		}
 		for _, o := range append(answer.Items, answer.object, answer.Object) {
 			if o.Kind != "Status" && o.Metadata.Name != "" {
@@ -131,8 +132,9 @@ func read(t *testing.T, ctx context.Context, cfg *rest.Config, target string) (c
 	return resp.StatusCode, keys
 }
 
-// TestGroupThatHeadersChange checks that a caller whose group HTTP headers would change into
-// system:masters does not get that group, also if the request is forwarded over HTTP/1.1.
+// TestGroupThatHeadersChange checks that the proxy rejects a certificate whose group has a space or
+// tab at an end. HTTP strips these from a header, which would turn the group into system:masters.
+// The test includes requests that the proxy would forward over HTTP/1.1.
 func TestGroupThatHeadersChange(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
@@ -158,8 +160,9 @@ func TestGroupThatHeadersChange(t *testing.T) {
 	}
 }
 
-// TestNodeByName checks that a caller who has a node's name and no group, and whose requests are
-// forwarded, is not in a group of nodes, although the proxy's permissions would allow that.
+// TestNodeByName checks the groups of a caller that impersonates a user with a node's name, when
+// the proxy forwards the request. The user must not be in a group of nodes, although the proxy may
+// impersonate that group.
 func TestNodeByName(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
@@ -176,7 +179,8 @@ func TestNodeByName(t *testing.T) {
 	}
 }
 
-// issue returns a configuration whose only credential is a new client certificate, signed by by.
+// issue returns a client configuration whose only credential is a client certificate. by signs the
+// certificate.
 func issue(t *testing.T, by *testenv.Authority, name string, groups ...string) *rest.Config {
 	t.Helper()
 	cert := by.Issue(t, name, groups...)

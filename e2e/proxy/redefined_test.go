@@ -17,9 +17,9 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// TestRedefined checks that, when a custom resource gains a default, the proxy's answers soon
-// contain the default. kube-apiserver's answers contain it immediately, although no object gets a
-// new resourceVersion.
+// TestRedefined gives a field of a custom resource a default value. kube-apiserver's answers then
+// contain the default, although no object gets a new resourceVersion. The test waits until the
+// proxy's answers from its cache contain the default.
 func TestRedefined(t *testing.T) {
 	ctx := begin(t)
 	direct := dynamicFor(t)
@@ -52,7 +52,7 @@ func TestRedefined(t *testing.T) {
 		var now unstructured.Unstructured
 		raw, err := io.ReadAll(resp.Body)
 		if err != nil || now.UnmarshalJSON(raw) != nil || resp.Header.Get("Age") == "" {
-			return false // the upstream answered, while the proxy loads the resource again
+			return false // the proxy forwarded the request while it loads the resource again
 		}
 		size, _, _ := unstructured.NestedInt64(now.Object, "spec", "size")
 		if now.GetResourceVersion() != made.GetResourceVersion() {
@@ -62,9 +62,8 @@ func TestRedefined(t *testing.T) {
 	})
 }
 
-// TestDeletedDefinition checks that, after a custom resource definition was deleted, a LIST at any
-// resourceVersion through the proxy is answered with 404 soon after kube-apiserver itself answers
-// 404. It logs the times.
+// TestDeletedDefinition deletes a CustomResourceDefinition. It waits until kube-apiserver answers
+// 404 to a LIST, and then until the proxy does. It logs both times.
 func TestDeletedDefinition(t *testing.T) {
 	ctx := begin(t)
 	direct := dynamicFor(t)

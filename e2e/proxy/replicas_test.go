@@ -14,10 +14,11 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// replicaPods is a client's view of a set of pods: the resourceVersion of each.
+// replicaPods maps the pods that a client has received to their resourceVersions.
 type replicaPods map[string]uint64
 
-// apply applies an event, and checks that no version goes back in time.
+// apply applies an event and returns its resourceVersion. It checks that the resourceVersion is
+// newer than last.
 func (p replicaPods) apply(t *testing.T, e watch.Event, last uint64) uint64 {
 	t.Helper()
 	pod, ok := e.Object.(*corev1.Pod)
@@ -37,8 +38,8 @@ func (p replicaPods) apply(t *testing.T, e watch.Event, last uint64) uint64 {
 }
 
 // TestReplicas moves a client between two proxies, from one short watch to the next, while pods are
-// created, changed and deleted. It checks that the client receives every change once and in order,
-// and can read its own writes immediately.
+// created and deleted. It checks that the client receives the changes in order and misses no pod.
+// It also checks that the client can read its own write from the other proxy.
 func TestReplicas(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)
@@ -60,7 +61,7 @@ func TestReplicas(t *testing.T) {
 		name := fmt.Sprintf("replicated-%d", round)
 		made, err := direct.Create(ctx, newPod(name), metav1.CreateOptions{})
 		check.NoError(t, err)
-		// The next replica of this client may not have received the pod yet: it then waits.
+		// The other replica may not have received the pod yet. The read then waits.
 		here := replicas[round%2].CoreV1().Pods("default")
 		if got, err := here.Get(ctx, name, metav1.GetOptions{ResourceVersion: made.ResourceVersion}); err != nil || got.UID != made.UID {
 			t.Fatalf("%v, %v", got, err)

@@ -37,10 +37,10 @@ var (
 	rollingDelay    = flag.Duration("rolling.delay", 4*time.Second, "the proxy's --shutdown-delay in TestRollingRestart")
 )
 
-// rollingNamespace is the namespace of all objects of TestRollingRestart.
+// rollingNamespace is the namespace of the objects of TestRollingRestart.
 const rollingNamespace = "rolling"
 
-// replica is a process of the program weir-proxy, which can be restarted at the same address.
+// replica is a process that runs the program weir-proxy. It can be restarted at the same address.
 type replica struct {
 	path, addr, dir string
 	program         *cluster.Program
@@ -66,8 +66,8 @@ func (r *replica) port() string {
 
 func (r *replica) kubeconfig() string { return filepath.Join(r.dir, "kubeconfig-"+r.port()) }
 
-// startReplicas builds the program and starts two replicas with the same serving certificate. cfg
-// is for clients of both.
+// startReplicas builds weir-proxy and starts two replicas with the same serving certificate. cfg is
+// a client configuration for one of them, and verifies both.
 func startReplicas(t *testing.T, ctx context.Context) (replicas []*replica, cfg *rest.Config) {
 	t.Helper()
 	dir := t.TempDir()
@@ -99,11 +99,10 @@ func startReplicas(t *testing.T, ctx context.Context) (replicas []*replica, cfg 
 	return replicas, cfg
 }
 
-// reads counts the requests of informers: those that read the whole state, and those that resume a
-// watch.
+// reads counts the requests of informers: LISTs and WATCHes that read the whole state, and WATCHes
+// from a resourceVersion.
 type reads struct{ states, watches atomic.Int64 }
 
-// countedReads is a transport that counts its requests in reads.
 type countedReads struct {
 	http.RoundTripper
 	in *reads
@@ -121,16 +120,16 @@ func (c countedReads) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (c countedReads) WrappedRoundTripper() http.RoundTripper { return c.RoundTripper }
 
-// alone returns a configuration whose clients share no connection with other clients.
+// alone returns a copy of cfg whose clients do not share connections with other clients.
 func alone(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Dial = (&net.Dialer{}).DialContext
 	return cfg
 }
 
-// startInformers starts client-go's informers, each with its own client, and waits until they are
-// in sync. Half of them are of resources that change all the time, a fourth of resources that do
-// not change, and a fourth of resources that the proxy forwards.
+// startInformers starts n of client-go's informers, each with its own client, and waits until they
+// have synced. Half of them are of ConfigMaps, which change all the time. A quarter is of pods,
+// which do not change, and a quarter of Secrets, whose requests the proxy forwards.
 func startInformers(t *testing.T, ctx context.Context, cfg *rest.Config, n int) (of []cache.SharedIndexInformer, count *reads) {
 	t.Helper()
 	count = &reads{}
@@ -168,9 +167,8 @@ func startInformers(t *testing.T, ctx context.Context, cfg *rest.Config, n int) 
 	return of, count
 }
 
-// users are clients that send one request after another until they are stopped, and record
-// unanswered requests. They use only net/http, which does not repeat requests that the server may
-// have received.
+// users are clients that send one request after another until stop. They record requests that fail.
+// They use only net/http, which does not repeat a request that the server may have received.
 type users struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -178,10 +176,11 @@ type users struct {
 	mu       sync.Mutex
 	answered int
 	failures []string
-	written  []string // names of ConfigMaps whose creation was answered
+	written  []string // names of ConfigMaps whose creation succeeded
 }
 
-// asking returns the nth request of a client, and the name of the object that the request creates.
+// asking returns the nth request of a client. creates is the name of the object that the request
+// creates, or empty.
 type asking func(ctx context.Context, n int) (req *http.Request, creates string, err error)
 
 func (u *users) run(ctx context.Context, client *http.Client, what string, make asking) {
@@ -221,8 +220,8 @@ func (u *users) once(client *http.Client, what string, n int, make asking) {
 	}
 }
 
-// startUsers starts readers and writers, over HTTP/1.1 and HTTP/2, with persistent connections and
-// with a new connection for each request.
+// startUsers starts readers and writers over HTTP/1.1 and HTTP/2. Some readers open a new
+// connection for each request.
 func startUsers(t *testing.T, ctx context.Context, cfg *rest.Config) *users {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -270,8 +269,8 @@ func startUsers(t *testing.T, ctx context.Context, cfg *rest.Config) *users {
 }
 
 // TestRollingRestart restarts two replicas behind a load balancer, one after the other, while
-// informers, readers and writers run. It checks that no informer lists again, no write is lost, and
-// every request is answered.
+// informers, readers and writers run. It checks that no informer lists again, that no write is
+// lost, and that every request succeeds.
 func TestRollingRestart(t *testing.T) {
 	ctx := begin(t)
 	direct := clientFor(t, shared.Config())
@@ -311,9 +310,9 @@ func TestRollingRestart(t *testing.T) {
 	if b.refused > 0 {
 		t.Errorf("%d connections were refused", b.refused)
 	}
-	// All watches were at the replica that was restarted last, and the other replica now serves those
-	// that the restarted replica served from its cache. Pods do not change, so these watches resume
-	// from their last bookmark, which is as new as the other replica's list.
+	// All watches were at the second replica when it was restarted. The first replica must now serve
+	// those that the second one served from its cache. Pods do not change, so a watch of pods resumes
+	// from its last bookmark, which must be new enough for the first replica.
 	if n := replicas[0].metric(t, ctx, cfg, `weir_proxy_served_total{`, `verb="watch"`); n < watchers || watchers == 0 {
 		t.Errorf("%d watches of the cache went on from there, of %d", n, watchers)
 	}
@@ -321,8 +320,7 @@ func TestRollingRestart(t *testing.T) {
 		len(informers), count.watches.Load()-watches, count.states.Load()-states, users.answered+len(users.failures), len(users.failures), len(users.written))
 }
 
-// metric returns the sum of a replica's metrics whose name starts with begins and that have all the
-// labels.
+// metric returns the sum of a replica's metrics that start with begins and have all the labels.
 func (r *replica) metric(t *testing.T, ctx context.Context, cfg *rest.Config, begins string, labels ...string) (n int) {
 	t.Helper()
 	resp := do(t, ctx, cfg, http.MethodGet, "https://"+r.addr+"/metrics")
@@ -338,8 +336,8 @@ func (r *replica) metric(t *testing.T, ctx context.Context, cfg *rest.Config, be
 	return n
 }
 
-// checkWritten checks that the API server and the informers have every object whose creation was
-// answered.
+// checkWritten checks that the API server, and each informer of ConfigMaps, has every ConfigMap
+// whose creation succeeded.
 func checkWritten(t *testing.T, ctx context.Context, direct kubernetes.Interface, u *users, informers []cache.SharedIndexInformer) {
 	t.Helper()
 	list, err := direct.CoreV1().ConfigMaps(rollingNamespace).List(ctx, metav1.ListOptions{})

@@ -25,32 +25,32 @@ import (
 	"github.com/weirproject/weir/e2e/cluster"
 )
 
-// server is a server to which the rows are sent.
+// server is the proxy or kube-apiserver.
 type server struct {
 	url    string
 	client *http.Client
-	page   map[string]string // continue tokens of this server, by resource
+	page   map[string]string // continue token from this server, by resource
 }
 
 func newServer(t *testing.T, cfg *rest.Config) *server {
-	cfg.DisableCompression = true // a row sets Accept-Encoding itself
+	cfg.DisableCompression = true // each row sets its own Accept-Encoding
 	return &server{url: cfg.Host, client: cluster.HTTPClient(t, cfg), page: map[string]string{}}
 }
 
-// answer is a server's answer to one row, without values that differ between any two requests.
+// answer is a server's answer to a row, without values that differ between any two requests.
 type answer struct {
 	Code   int
 	Header map[string]string
-	Bodies []any // one for each page, or one, or none; for a watch, its events
-	// Kube-apiserver answered: the response has the identifier that kube-apiserver sets for each
-	// request.
+	Bodies []any // one for each page; for a watch, one that contains its events
+	// passed says that kube-apiserver answered, directly or through the proxy. Its responses have an
+	// Audit-Id.
 	passed bool
 }
 
-// headers are the response headers that matter to clients.
+// headers are the response headers that the answers must have in common.
 var headers = []string{"Content-Type", "Cache-Control", "Content-Encoding", "Retry-After", "Vary", "Warning", "Allow"}
 
-// ask sends a row, and reads the answer with all its pages.
+// ask sends the request of a row, and the requests for its further pages.
 func (s *server) ask(ctx context.Context, r *row, w *world) (*answer, error) {
 	a := &answer{}
 	for next := "start"; next != ""; {
@@ -71,7 +71,7 @@ func (s *server) ask(ctx context.Context, r *row, w *world) (*answer, error) {
 	return a, nil
 }
 
-// nextPage matches the parameters that the request for a later page may not have.
+// nextPage matches the query parameters that a request for a further page must not have.
 var nextPage = regexp.MustCompile(`(^|&)(resourceVersion|resourceVersionMatch|continue)=[^&]*`)
 
 func (s *server) once(ctx context.Context, r *row, w *world, query string, a *answer) (map[string]any, error) {
@@ -117,7 +117,7 @@ func (s *server) once(ctx context.Context, r *row, w *world, query string, a *an
 	return decode(raw, kind)
 }
 
-// formats decodes all objects that the rows request as protobuf.
+// formats decodes the protobuf objects of all rows.
 var formats = func() runtime.Decoder {
 	s := runtime.NewScheme()
 	utilruntime.Must(scheme.AddToScheme(s))
@@ -125,8 +125,8 @@ var formats = func() runtime.Decoder {
 	return serializer.NewCodecFactory(s).UniversalDeserializer()
 }()
 
-// decode decodes one object of either encoding into a map. For other text, the map contains it
-// under "text".
+// decode decodes one JSON or protobuf object into a map. For another content type, the map has the
+// text under the key "text".
 func decode(raw []byte, contentType string) (map[string]any, error) {
 	out := map[string]any{}
 	switch {
@@ -142,7 +142,7 @@ func decode(raw []byte, contentType string) (map[string]any, error) {
 	return map[string]any{"text": string(raw)}, nil
 }
 
-// readEvents reads a watch to its end.
+// readEvents reads the events of a watch until it ends.
 func readEvents(in io.Reader, contentType string) (map[string]any, error) {
 	events := []any{}
 	var err error
@@ -189,9 +189,9 @@ func readFrame(in io.Reader, contentType string) (map[string]any, error) {
 	return map[string]any{"type": event.Type, "object": object}, err
 }
 
-// tidy replaces the values in a body that differ between any two requests: the resourceVersion of a
-// list or bookmark, if it may be newer than the last change, and continue tokens. It returns the
-// original token of the next page.
+// tidy replaces the values in a body that differ between any two requests. These are continue
+// tokens, and the resourceVersion of a list or bookmark if it may be newer than the last change. It
+// returns the original continue token, or "".
 func tidy(body map[string]any, w *world, exact bool) (next string) {
 	if message, ok := body["message"].(string); ok {
 		body["message"] = currently.ReplaceAllString(message, "current: …")
@@ -219,7 +219,7 @@ func tidy(body map[string]any, w *world, exact bool) (next string) {
 	}
 	token, _ := meta["continue"].(string)
 	switch {
-	case token == "": // lists of custom resources have an empty token where other lists have none
+	case token == "": // lists of custom resources have an empty token instead of none
 		delete(meta, "continue")
 	default:
 		meta["continue"] = "a token"
@@ -232,7 +232,8 @@ func tidy(body map[string]any, w *world, exact bool) (next string) {
 
 var currently = regexp.MustCompile(`current: \d+`)
 
-// tidyEvent does what tidy does, for an event. It returns false for a periodic bookmark.
+// tidyEvent does what tidy does, for a watch event. It returns false for a periodic bookmark, which
+// is ignored.
 func tidyEvent(e map[string]any, w *world) bool {
 	object, _ := e["object"].(map[string]any)
 	if e["type"] != "BOOKMARK" {
@@ -246,7 +247,7 @@ func tidyEvent(e map[string]any, w *world) bool {
 		return false
 	}
 	w.tidyVersion(meta)
-	// The object of a bookmark is empty except for its metadata, with or without empty fields.
+	// Some bookmarks' objects have empty fields, which others omit.
 	for key, value := range object {
 		if empty(value) {
 			delete(object, key)
@@ -256,7 +257,7 @@ func tidyEvent(e map[string]any, w *world) bool {
 	return true
 }
 
-// tidyAges hides the ages in a table.
+// tidyAges replaces the ages in the cells of a table.
 func tidyAges(table map[string]any) {
 	rows, _ := table["rows"].([]any)
 	for _, r := range rows {
@@ -271,7 +272,7 @@ func tidyAges(table map[string]any) {
 
 var age = regexp.MustCompile(`^\d+[smhd]$`)
 
-// empty reports whether a value contains only empty values, at any depth.
+// empty reports whether a value is nil, an empty list, or an object with only empty values.
 func empty(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:
@@ -287,14 +288,14 @@ func empty(value any) bool {
 	return value == nil
 }
 
-// tidyVersion replaces a resourceVersion if it is not older than the last change.
+// tidyVersion replaces a resourceVersion that is not older than the last change.
 func (w *world) tidyVersion(meta map[string]any) {
 	if rv, err := strconv.ParseUint(fmt.Sprint(meta["resourceVersion"]), 10, 64); err == nil && rv >= w.now {
 		meta["resourceVersion"] = "not older than the last change"
 	}
 }
 
-// text returns the answer as indented lines.
+// text returns the answer as indented JSON.
 func (a *answer) text() string {
 	raw, err := json.MarshalIndent(a, "", " ")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// expired are the rows about states that neither server stores any more.
+// expired are rows that request a state that neither server has any more.
 var expired = []row{
 	{query: "continue={page}&limit=1", differs: words},
 	{query: "continue={page}", differs: words},
@@ -28,8 +28,9 @@ var expired = []row{
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"},
 }
 
-// TestSemanticsExpired does what TestSemantics does, for resourceVersions and tokens that are too
-// old: it compacts etcd, restarts the API server, and makes the proxy store few old states.
+// TestSemanticsExpired compares answers as TestSemantics does, for resourceVersions and tokens that
+// are too old. It compacts etcd and restarts the API server. The proxy has a small log, so it
+// stores few old states.
 func TestSemanticsExpired(t *testing.T) {
 	ctx := begin(t)
 	client := dynamicFor(t)
@@ -42,7 +43,7 @@ func TestSemanticsExpired(t *testing.T) {
 		of.readPage(t, ctx, w)
 	}
 	tokens := map[*server]string{theirs: theirs.page["pods"], ours: ours.page["pods"]}
-	for i := range 24 { // more than the number of states that are stored for paged lists
+	for i := range 24 { // more states than a server stores for paged lists
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"grows":"%d-%s"}}}`, i, strings.Repeat("x", 1000))
 		changed, err := w.objects.Patch(ctx, "e", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		check.NoError(t, err)
@@ -67,7 +68,7 @@ func TestSemanticsExpired(t *testing.T) {
 	for i, r := range rows {
 		t.Run(r.name, func(t *testing.T) { answers[i].compare(t, r) })
 	}
-	// The token in the answer 410 continues with the current state.
+	// The answer 410 contains a token that continues with the current state.
 	for of, token := range tokens {
 		var a answer
 		body, err := of.once(ctx, &row{}, w, "continue="+token, &a)

@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// Media types.
 const (
 	jsonType     = "application/json"
 	protobufType = "application/vnd.kubernetes.protobuf"
@@ -14,7 +13,7 @@ const (
 	tableOf      = ";as=Table;g=meta.k8s.io;v=v1"
 )
 
-// Reasons why the upstream answers.
+// These are reasons why the proxy forwards a request.
 const (
 	invalid   = "what is not well-formed goes upstream, which says best what is wrong"
 	foreign   = "what no watch cache answers"
@@ -26,7 +25,7 @@ const (
 	behind    = "the proxy has not come so far, and the resource may be quiet"
 )
 
-// Intended differences.
+// These are intended differences between the answers.
 var (
 	words = &difference{"the message is in other words", func(a *answer) {
 		for _, body := range a.Bodies {
@@ -43,7 +42,8 @@ var (
 	vary = &difference{"Vary also where the client could have had it compressed", func(a *answer) { delete(a.Header, "Vary") }}
 )
 
-// lists are the rows of LIST, except the combinations of resourceVersion, match and limit.
+// lists are rows of LISTs. rowsFor adds the combinations of resourceVersion, resourceVersionMatch
+// and limit.
 var lists = []row{
 	{query: "resourceVersion=&resourceVersionMatch="},
 	{query: "resourceVersion=0&limit=0"},
@@ -123,8 +123,8 @@ var lists = []row{
 	{query: "resourceVersion=0&limit=1", method: http.MethodHead, passed: foreign},
 }
 
-// watches are the rows of WATCH, except the combinations of resourceVersion, sendInitialEvents,
-// match and bookmarks.
+// watches are rows of WATCHes. rowsFor adds the combinations of resourceVersion, sendInitialEvents,
+// resourceVersionMatch and allowWatchBookmarks.
 var watches = []row{
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&labelSelector=color%3Dred"},
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&labelSelector=color%3Dblue"},
@@ -156,7 +156,6 @@ var watches = []row{
 	{path: "/api/v1/watch/namespaces/semantics/pods", only: "pods", query: "timeoutSeconds=1&resourceVersion={then}", passed: foreign},
 }
 
-// gets are the rows of GET.
 var gets = []row{
 	{path: "a", passed: single},
 	{path: "a", query: "resourceVersion=0"},
@@ -188,7 +187,7 @@ var gets = []row{
 	{only: "pods", path: "/api/v1/pods/a", query: "resourceVersion=0", passed: foreign},
 }
 
-// forms are the rows about media types and compression of a LIST.
+// forms are rows of LISTs with different media types and compressions.
 var forms = []row{
 	{query: "resourceVersion=0", accept: "*/*"},
 	{query: "resourceVersion=0", accept: "application/*", passed: unheld},
@@ -223,7 +222,7 @@ var forms = []row{
 	{only: "pods", path: "/api/v1/pods", query: "resourceVersion=0&labelSelector=app", gzip: "gzip", accept: protobufType + metadataList},
 }
 
-// malformed are the rows whose parameters cannot be parsed.
+// malformed are rows with invalid parameters.
 var malformed = []row{
 	{query: "resourceVersion=abc", passed: invalid},
 	{query: "resourceVersion=-1", passed: invalid},

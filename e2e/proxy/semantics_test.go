@@ -15,28 +15,30 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// row is one request that the proxy must answer like kube-apiserver. The zero value is a LIST of
-// the namespace.
+// row is a request that the proxy must answer like kube-apiserver. The zero value is a LIST of the
+// objects in the test's namespace.
 type row struct {
-	name  string // name of the sub-test; empty: the query
-	query string // may contain the variables of world.fill
-	// path replaces the path of the namespace's objects, or is appended to it if it does not start
-	// with a slash.
+	name  string // name of the sub-test
+	query string // may contain placeholders (see world.fill)
+	// path replaces the path of the objects if it starts with a slash. Otherwise it is appended to
+	// that path.
 	path   string
 	method string
 	accept string
 	gzip   string // Accept-Encoding
-	only   string // if set, the only resource that the row applies to
-	// passed is the reason why the upstream must answer. If it is empty, the cache must answer.
+	only   string // if set, the row is only for this resource
+	// passed is the reason why the proxy must forward the request. If it is empty, the proxy must
+	// answer from its cache, except an invalid request or one that is ahead of the cache.
 	passed string
-	// inconsistent means that the test marks the continue token as inconsistent, so that each page has
-	// the state at the time of its own request.
+	// inconsistent means that the continue token is for the current state, not for the state of the
+	// first page.
 	inconsistent bool
 	// differs is an intended difference between the answers, or nil.
 	differs *difference
 }
 
-// difference is an intended difference between the two servers' answers.
+// difference is an intended difference between the two servers' answers. hide removes it from an
+// answer.
 type difference struct {
 	why  string
 	hide func(*answer)
@@ -47,8 +49,8 @@ func (r *row) watch() bool {
 	return q.Has("watch") && q.Get("watch") != "false" && r.path == "" || strings.Contains(r.path, "/watch/")
 }
 
-// exact reports whether the answer must be the state of one exact resourceVersion, so that only one
-// answer is right.
+// exact reports whether the request is for the state of one resourceVersion. The resourceVersions
+// of both answers must then be equal.
 func (r *row) exact() bool {
 	q, _ := url.ParseQuery(r.query)
 	rv, limit := q.Get("resourceVersion"), q.Get("limit")
@@ -56,7 +58,6 @@ func (r *row) exact() bool {
 		q.Get("resourceVersionMatch") == "" && limit != "" && limit[0] != '-' && rv != "" && rv != "0"
 }
 
-// where returns the path of the request.
 func (r *row) where(w *world) string {
 	switch {
 	case r.path == "":
@@ -67,7 +68,8 @@ func (r *row) where(w *world) string {
 	return w.path() + "/" + r.path
 }
 
-// TestSemantics sends every row to kube-apiserver and to the proxy, and compares the answers.
+// TestSemantics sends the rows of pods and of a custom resource to kube-apiserver and to the proxy.
+// It compares the answers, and checks whether the proxy forwarded the request.
 func TestSemantics(t *testing.T) {
 	ctx := begin(t)
 	client := dynamicFor(t)
@@ -90,8 +92,9 @@ func TestSemantics(t *testing.T) {
 	}
 }
 
-// TestSemanticsProven does what TestSemantics does, for consistent reads of a resource for which
-// the proxy can prove that its cache is current.
+// TestSemanticsProven compares answers as TestSemantics does, to consistent reads of a resource
+// that is not in TrustCache. The proxy answers such a read after it has checked that its cache is
+// current.
 func TestSemanticsProven(t *testing.T) {
 	ctx := begin(t)
 	client := dynamicFor(t)
@@ -115,19 +118,19 @@ func TestSemanticsProven(t *testing.T) {
 		}
 		t.Run(rows[i].name, func(t *testing.T) { b.compareTexts(t, rows[i]) })
 	}
-	// The other rows are errors, pages of two objects, or forms that the proxy does not support.
+	// The other rows are errors, pages of two objects, or forms that the proxy cannot make.
 	if proven < 5 {
 		t.Errorf("%d of %d were answered by the proxy", proven, len(rows))
 	}
 }
 
-// both contains the answers of the two servers to a row.
+// both has the answers of both servers to a row.
 type both struct {
 	ours, theirs *answer
 	err          error
 }
 
-// maxAsked limits the rows that are sent at the same time: most of them only wait.
+// maxAsked bounds the rows that are sent at the same time. It is high because most of them wait.
 const maxAsked = 100
 
 func askAll(ctx context.Context, rows []*row, w *world, ours, theirs *server) []both {
@@ -157,7 +160,7 @@ func askBoth(ctx context.Context, r *row, w *world, ours, theirs *server) (b bot
 	return b
 }
 
-// late reports whether one of the servers was too busy to start a watch before its timeout.
+// late reports whether a server was too busy to start a watch before its timeout.
 func (b *both) late() bool {
 	const over = "context deadline exceeded"
 	return b.err == nil && (strings.Contains(b.ours.text(), over) || strings.Contains(b.theirs.text(), over))
@@ -181,8 +184,7 @@ func (b *both) compare(t *testing.T, r *row) {
 	b.compareTexts(t, r)
 }
 
-// compareTexts compares the two answers, and checks whether the proxy's cache or the upstream
-// answered.
+// compareTexts compares the two answers, except for an intended difference, which must exist.
 func (b *both) compareTexts(t *testing.T, r *row) {
 	if b.err != nil {
 		t.Fatal(b.err)
@@ -204,8 +206,8 @@ func (b *both) compareTexts(t *testing.T, r *row) {
 	}
 }
 
-// axes returns the queries with every combination of one value of each parameter. An empty value is
-// left out.
+// axes returns queries with all combinations of the parameters' values. The first element of a
+// parameter is its name. An empty value omits the parameter.
 func axes(prefix string, parameters ...[]string) (queries []string) {
 	queries = []string{prefix}
 	for _, values := range parameters {
@@ -225,7 +227,7 @@ func axes(prefix string, parameters ...[]string) (queries []string) {
 	return queries
 }
 
-// rowsFor returns the rows for one resource.
+// rowsFor returns all rows of a resource.
 func rowsFor(w *world) (out []*row) {
 	add := func(rows ...row) {
 		for _, r := range rows {

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// semanticsNamespace is the namespace of the objects of the rows.
+	// semanticsNamespace is the namespace of the objects that rows request.
 	semanticsNamespace = "semantics"
 	widgetGroup        = "semantics.weir.dev"
 )
@@ -35,14 +35,13 @@ var (
 	definitions    = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
-// world describes the objects of one resource, with past changes that both servers have received.
+// world describes the objects of one resource, and their changes.
 type world struct {
 	gvr       schema.GroupVersionResource
 	objects   dynamic.ResourceInterface
-	then, now uint64 // resourceVersions after the objects were created, and after the changes
+	then, now uint64 // then: after the objects were created; now: after the changes
 }
 
-// path returns the path of the namespace's objects.
 func (w *world) path() string {
 	if w.gvr.Group == "" {
 		return "/api/v1/namespaces/" + semanticsNamespace + "/" + w.gvr.Resource
@@ -50,7 +49,7 @@ func (w *world) path() string {
 	return "/apis/" + w.gvr.GroupVersion().String() + "/namespaces/" + semanticsNamespace + "/" + w.gvr.Resource
 }
 
-// fill replaces the variables in a row's text by values.
+// fill replaces the placeholders in a row's path or query.
 func (w *world) fill(text string, s *server) string {
 	group, kind := "", "Pod"
 	if w.gvr == widgetResource {
@@ -77,11 +76,11 @@ func (w *world) fill(text string, s *server) string {
 
 func forge(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
-// ownToken is a part of the watch cache's continue tokens that kube-apiserver's do not have.
+// ownToken is a part of the proxy's continue tokens, which kube-apiserver's tokens do not have.
 const ownToken = `"by":"weir.dev"`
 
-// newWorld creates the objects a to e, then changes b's color and a's annotation, deletes c, and
-// creates f.
+// newWorld creates the objects a to e. It then changes a label of b and an annotation of a, deletes
+// c, and creates f.
 func newWorld(t *testing.T, ctx context.Context, client dynamic.Interface, gvr schema.GroupVersionResource) *world {
 	t.Helper()
 	w := &world{gvr: gvr, objects: client.Resource(gvr).Namespace(semanticsNamespace)}
@@ -102,7 +101,7 @@ func newWorld(t *testing.T, ctx context.Context, client dynamic.Interface, gvr s
 	return w
 }
 
-// create creates the i-th object; every other one is red.
+// create creates the i-th object. Objects with an odd number are red, and the others blue.
 func (w *world) create(t *testing.T, ctx context.Context, name string, i int) (rv uint64) {
 	t.Helper()
 	labels := map[string]any{"color": []string{"blue", "red"}[i%2], "n": fmt.Sprint(i)}
@@ -134,7 +133,7 @@ func (w *world) create(t *testing.T, ctx context.Context, name string, i int) (r
 	return rv
 }
 
-// makeNamespace creates the namespace of the rows, and removes it with its contents when the test
+// makeNamespace creates the test's namespace. It deletes the pods in the namespace when the test
 // ends.
 func makeNamespace(t *testing.T, ctx context.Context, client dynamic.Interface) {
 	t.Helper()
@@ -145,7 +144,7 @@ func makeNamespace(t *testing.T, ctx context.Context, client dynamic.Interface) 
 	if _, err := namespaces.Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // no controller removes the contents of a namespace
+	t.Cleanup(func() { // no controller deletes the contents of a namespace
 		grace := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 		if err := client.Resource(podResource).Namespace(semanticsNamespace).DeleteCollection(context.WithoutCancel(ctx), grace, metav1.ListOptions{}); err != nil {
 			t.Error(err)
@@ -153,7 +152,7 @@ func makeNamespace(t *testing.T, ctx context.Context, client dynamic.Interface) 
 	})
 }
 
-// define creates the custom resource definition, and removes it when the test ends.
+// define creates the CustomResourceDefinition of widgets, and deletes it when the test ends.
 func define(t *testing.T, ctx context.Context, client dynamic.Interface) {
 	t.Helper()
 	text := func(kind string) map[string]any { return map[string]any{"type": kind} }
@@ -180,7 +179,7 @@ func define(t *testing.T, ctx context.Context, client dynamic.Interface) {
 		if err := client.Resource(definitions).Delete(ctx, crd.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
-		// The next test creates it again.
+		// The next test creates the definition again.
 		testenv.Eventually(t, ctx, "the definition is gone", func() bool {
 			_, err := client.Resource(definitions).Get(ctx, crd.GetName(), metav1.GetOptions{})
 			return apierrors.IsNotFound(err)
@@ -192,7 +191,7 @@ func define(t *testing.T, ctx context.Context, client dynamic.Interface) {
 	})
 }
 
-// dynamicFor returns a client whose connections end with the test.
+// dynamicFor returns a client whose idle connections are closed when the test ends.
 func dynamicFor(t *testing.T) dynamic.Interface {
 	t.Helper()
 	client, err := dynamic.NewForConfigAndClient(shared.Config(), cluster.HTTPClient(t, shared.Config()))
@@ -200,7 +199,7 @@ func dynamicFor(t *testing.T) dynamic.Interface {
 	return client
 }
 
-// settle waits until a server has received every change.
+// settle waits until a server has all changes of the world.
 func (s *server) settle(t *testing.T, ctx context.Context, w *world) {
 	t.Helper()
 	testenv.Eventually(t, ctx, s.url+" has every change to "+w.gvr.Resource, func() bool {
@@ -212,7 +211,7 @@ func (s *server) settle(t *testing.T, ctx context.Context, w *world) {
 	})
 }
 
-// readPage reads a first page and stores its continue token.
+// readPage reads a first page, and stores its continue token for {page}.
 func (s *server) readPage(t *testing.T, ctx context.Context, w *world) {
 	t.Helper()
 	var a answer

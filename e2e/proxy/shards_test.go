@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// shardText returns the selector of one of count shards, escaped for a query.
+// shardText returns the shardSelector of one of count shards, escaped for a query.
 func shardText(field string, index, count int64) string {
 	bound := func(i int64) string {
 		n := new(big.Int).Lsh(big.NewInt(i), 64)
@@ -29,20 +29,20 @@ func shardText(field string, index, count int64) string {
 	return url.QueryEscape(fmt.Sprintf("shardRange(object.metadata.%s, '%s', '%s')", field, bound(index), bound(index+1)))
 }
 
-// unsaid is the difference that kube-apiserver does not always report the selector that it has
-// applied.
+// unsaid is an intended difference: kube-apiserver does not report in every kind of list which
+// shardSelector it has applied. The proxy always does.
 var unsaid = &difference{"kube-apiserver tells of the shard in lists of built-in kinds alone", func(a *answer) {
 	for _, body := range a.Bodies {
 		if meta, ok := body.(map[string]any)["metadata"].(map[string]any); ok {
 			delete(meta, "shardInfo")
 		}
 		if items, ok := body.(map[string]any)["items"].([]any); ok && len(items) == 0 {
-			body.(map[string]any)["items"] = nil // as kube-apiserver does in PartialObjectMetadataList
+			body.(map[string]any)["items"] = nil // as kube-apiserver does in a PartialObjectMetadataList
 		}
 	}
 }}
 
-// sharded are the rows with a shardSelector.
+// sharded are rows with a shardSelector.
 var sharded = slices.Concat([]row{
 	{query: "resourceVersion=0&shardSelector="},
 	{query: "resourceVersion=0&shardSelector=nonsense", passed: invalid},
@@ -54,8 +54,8 @@ var sharded = slices.Concat([]row{
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&shardSelector="},
 }, shardedRows("{low}", 7), shardedRows("{high}", 7), shardedRows("{both}", 1), shardedRows("{home}", 1))
 
-// shardedRows returns the rows of one selector: up to most queries for lists and for watches, in
-// each form.
+// shardedRows returns the rows of one selector: the first most queries for lists and for watches,
+// in several forms.
 func shardedRows(selector string, most int) (rows []row) {
 	for _, query := range []string{
 		"resourceVersion=0", "", "resourceVersion={now}", "resourceVersion={then}&resourceVersionMatch=Exact", "resourceVersion=0&labelSelector=color%3Dred",
@@ -79,9 +79,9 @@ func shardedRows(selector string, most int) (rows []row) {
 	return rows
 }
 
-// TestShards checks that Weir's informers of four shards together store each pod once, and receive
-// no object of another shard. It reads from kube-apiserver and from the proxy, also in pages, and
-// while pods are created and deleted.
+// TestShards runs Weir's informers of four shards, from kube-apiserver and from the proxy, while
+// pods are created and deleted. It checks that together the informers store each pod once, and that
+// none receives an object of another shard.
 func TestShards(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
@@ -122,7 +122,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// startShards runs an informer for each of count shards until stop is called. It returns when all
+// startShards runs an informer for each of count shards until stop is called. It returns after all
 // have synced.
 func startShards(t *testing.T, ctx context.Context, cfg *rest.Config, count int) (infs []*weir.Informer[*corev1.Pod], stop func()) {
 	t.Helper()
@@ -154,7 +154,7 @@ func startShards(t *testing.T, ctx context.Context, cfg *rest.Config, count int)
 	return infs, stop
 }
 
-// holdEachOnce reports whether the informers together store each of the pods, and no other object.
+// holdEachOnce reports whether together the informers store each of the pods, and no other object.
 // It fails the test if two informers store the same pod.
 func holdEachOnce(t *testing.T, infs []*weir.Informer[*corev1.Pod], pods []corev1.Pod) bool {
 	t.Helper()
@@ -177,8 +177,8 @@ func holdEachOnce(t *testing.T, infs []*weir.Informer[*corev1.Pod], pods []corev
 	return n == len(pods) && held == n
 }
 
-// TestShardPages checks that the pages of a shard's list, taken together, contain the same objects
-// as kube-apiserver's.
+// TestShardPages checks that the pages of a shard contain the same objects from the proxy as from
+// kube-apiserver.
 func TestShardPages(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})

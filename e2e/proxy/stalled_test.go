@@ -25,10 +25,11 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// stall delays the data that its connections receive, like a network that loses packets.
+// stall delays all data that its connections receive, from begin to end. It simulates a network
+// that loses packets.
 type stall struct {
 	mu   sync.Mutex
-	open chan struct{} // closed: data is not delayed
+	open chan struct{} // closed unless data is delayed
 }
 
 func newStall() *stall {
@@ -51,8 +52,9 @@ func (s *stall) begin() {
 
 func (s *stall) end() { close(s.gate()) }
 
-// config returns the shared cluster's configuration, with connections through the stall. At the end
-// of the test it closes all of them, including those that were not idle when the proxy was closed.
+// config returns a client configuration for the shared cluster, whose connections use the stall.
+// When the test ends, it closes all connections, because some may not be idle when the proxy is
+// closed.
 func (s *stall) config(t *testing.T) *rest.Config {
 	cfg := shared.Config()
 	dialer := connrotation.NewDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -95,8 +97,8 @@ func number(t *testing.T, resourceVersion string) uint64 {
 	return rv
 }
 
-// stalledReplica is a replica that can be made to receive nothing from upstream, another replica
-// that is current, and clients of both replicas and of the upstream.
+// stalledReplica is a replica whose upstream connections can stall, and a current replica. It has
+// clients of both replicas and of the upstream.
 type stalledReplica struct {
 	t        *testing.T
 	ctx      context.Context
@@ -112,8 +114,7 @@ func newStalledReplica(t *testing.T, ctx context.Context) *stalledReplica {
 	t.Helper()
 	granted(t, ctx, "reader", readPods)
 	s := &stalledReplica{t: t, ctx: ctx, upstream: newStall()}
-	// The cached reviews outlast the test, because the test is about stalled resources, not about
-	// reviews.
+	// The proxy must not ask the upstream about callers during the stall.
 	known := proxy.Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}
 	options := proxy.Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}, Authentication: known}
 	s.current = clientFor(t, as(t, start(t, ctx, options), "reader")).CoreV1().Pods("default")
@@ -125,8 +126,8 @@ func newStalledReplica(t *testing.T, ctx context.Context) *stalledReplica {
 	return s
 }
 
-// askOnce sends each kind of read once while the upstream answers, so that the replica caches the
-// reviews of all of them.
+// askOnce sends each kind of read once before the stall. The replica then caches the caller's
+// permissions for them.
 func (s *stalledReplica) askOnce(at *corev1.Pod) {
 	s.t.Helper()
 	if _, err := s.pods.Get(s.ctx, at.Name, metav1.GetOptions{ResourceVersion: at.ResourceVersion}); err != nil {
@@ -140,8 +141,9 @@ func (s *stalledReplica) askOnce(at *corev1.Pod) {
 	w.Stop()
 }
 
-// refuses sends a read of a path below the pods that the replica cannot answer, and checks that the
-// replica refuses it with kube-apiserver's error.
+// refuses sends a read that the stalled replica cannot answer. It checks that the error is
+// kube-apiserver's for a resourceVersion that is too large, with a time after which to retry. name
+// is a pod, or empty for a LIST.
 func (s *stalledReplica) refuses(name string, options runtime.Object) {
 	err := s.client.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces/default/pods", name).
 		VersionedParams(options, scheme.ParameterCodec).MaxRetries(0).Do(s.ctx).Error()
@@ -153,8 +155,8 @@ func (s *stalledReplica) refuses(name string, options runtime.Object) {
 	}
 }
 
-// showsNoOlder checks that a list with resourceVersion "0" is no older than resourceVersion, which
-// the replica has already returned.
+// showsNoOlder checks that a LIST at resourceVersion "0" is not older than resourceVersion, which
+// the replica has returned before.
 func (s *stalledReplica) showsNoOlder(resourceVersion string) {
 	s.t.Helper()
 	list, err := s.pods.List(s.ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -163,10 +165,10 @@ func (s *stalledReplica) showsNoOlder(resourceVersion string) {
 	}
 }
 
-// TestStalledReplica moves a client from a current replica to a replica that receives nothing more
-// from upstream. It checks each request with a resourceVersion that the client has seen. The
-// replica must answer once it has reached that resourceVersion, or refuse as kube-apiserver does.
-// It must never answer with an older state.
+// TestStalledReplica moves a client from a current replica to one that receives nothing more from
+// the upstream. The client's requests have a resourceVersion that the client has seen. The replica
+// must answer after it has reached that resourceVersion, or return kube-apiserver's error. It must
+// never return an older state.
 func TestStalledReplica(t *testing.T) {
 	ctx := begin(t)
 	s := newStalledReplica(t, ctx)
@@ -189,7 +191,7 @@ func TestStalledReplica(t *testing.T) {
 	if err != nil || seen.Continue == "" {
 		t.Fatalf("%q, %v", seen.Continue, err)
 	}
-	var asked sync.WaitGroup // the requests run at the same time, because each of them waits
+	var asked sync.WaitGroup // each of these requests waits
 	asked.Go(func() { s.refuses("", &metav1.ListOptions{ResourceVersion: seen.ResourceVersion}) })
 	asked.Go(func() { s.refuses("", &metav1.ListOptions{Limit: 2, Continue: seen.Continue}) })
 	asked.Go(func() { s.refuses("stall-b", &metav1.GetOptions{ResourceVersion: changed.ResourceVersion}) })
@@ -197,28 +199,26 @@ func TestStalledReplica(t *testing.T) {
 	check.NoError(t, err)
 	defer w.Stop()
 	asked.Wait()
-	// The client can still read the cache and learns its age. /readyz fails, so that a Service removes
-	// the replica.
+	// The client can still read the cache. readyz fails because the resource is behind.
 	s.showsNoOlder(before.ResourceVersion)
 	testenv.Eventually(t, ctx, "/readyz says so", func() bool { return readyz(t, ctx, s.server) == http.StatusServiceUnavailable })
 
 	var waits sync.WaitGroup
-	waits.Go(func() { // a read that waits is answered when the event arrives
+	waits.Go(func() { // a waiting read is answered when the event arrives
 		got, err := s.pods.Get(ctx, "stall-b", metav1.GetOptions{ResourceVersion: changed.ResourceVersion})
 		if err != nil || got.ResourceVersion != changed.ResourceVersion {
 			t.Errorf("%v, %v", got, err)
 		}
 	})
-	// Usually the event arrives while the read waits. If it arrives before the read, the read need not
-	// wait.
+	// Usually the event arrives while the read waits. If it arrives earlier, the read does not wait.
 	time.AfterFunc(100*time.Millisecond, s.upstream.end)
 	waits.Wait()
 	s.goesOn(w, seen)
 }
 
-// goesOn checks the replica after it receives data from upstream again. The replica must serve the
-// rest of a list that another replica started, and a watch from the resourceVersion of that list
-// must receive the next change.
+// goesOn checks the replica after the stall. The replica must return the rest of a list that the
+// other replica started. A watch from the resourceVersion of that list must receive the next change
+// first.
 func (s *stalledReplica) goesOn(w watch.Interface, seen *corev1.PodList) {
 	s.t.Helper()
 	next, err := s.pods.List(s.ctx, metav1.ListOptions{Limit: 2, Continue: seen.Continue})
@@ -240,8 +240,8 @@ func (s *stalledReplica) goesOn(w watch.Interface, seen *corev1.PodList) {
 }
 
 // TestPagesOfReplicas checks that the pages of a list can come from different replicas. A replica
-// that was started after the first page does not have the state of that page, and answers with an
-// error that contains a token to continue.
+// that was started later does not have the state of the first page. It must answer 410 with a token
+// that continues with the current state.
 func TestPagesOfReplicas(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)
@@ -265,7 +265,7 @@ func TestPagesOfReplicas(t *testing.T) {
 		for i := range got.Items {
 			names[got.Items[i].Namespace+"/"+got.Items[i].Name] = true
 		}
-		if page == 0 { // this must not change the pages
+		if page == 0 { // this deletion must not change the pages
 			check.NoError(t, direct.Delete(ctx, "paged", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 		}
 		if later = list.Continue; got.Continue == "" {
