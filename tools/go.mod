@@ -1,5 +1,5 @@
-// This module requires the programs that build, check and release Weir. It is not in go.work, so their
-// versions do not affect other modules.
+// This module requires the programs that build, check and release Weir. It is not in go.work, so
+// their versions do not affect other modules.
 module github.com/weirproject/weir/tools
 
 go 1.26.0
