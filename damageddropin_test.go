@@ -11,8 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// Package clientgo's factories return Weir's informers only if they can put one into a client-go
-// informer (adopt it). The build tag weir_safe prevents that, so it also excludes this file.
+// Package clientgo's factories return Weir's informers only if they can read private fields of
+// client-go's informers. The build tag weir_safe forbids that, so it also excludes this file.
 func init() {
 	damagedInformers["drop-in"] = func(t *testing.T, cfg *rest.Config) (func() []string, func() (int, error)) {
 		f, err := clientgo.NewSharedInformerFactory(cfg, 0)

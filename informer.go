@@ -111,7 +111,7 @@ func onPanic(opts Options) func(*PanicError) {
 // Run lists, watches and calls handlers until ctx ends. It then returns nil, or ErrHandlerStuck if
 // a handler call did not return within Options.StopTimeout. Errors of the server do not end it; Err
 // returns them. An informer runs once: Run returns ErrRunning immediately while another Run is
-// active, and ErrStopped after one has ended.
+// active, and ErrStopped after a Run has ended.
 func (i *Informer[T]) Run(ctx context.Context) error { return i.engine.Run(ctx) }
 
 // Name returns Options.Name, or the default name.

@@ -65,15 +65,17 @@ type Options struct {
 	// DecodedIdle is how long an object stays decoded after its last read, if it was read twice within
 	// that time. The default is one minute.
 	DecodedIdle time.Duration
-	// LogBytes limits the size of the change log, in bytes. A handler that lags behind the log
-	// receives only the newest state of each changed object. The default is 8 MiB.
+	// LogBytes limits the size of the change log, in bytes. A handler that lags so far that the log no
+	// longer has its next change receives only the newest state of each changed object. The default is
+	// 8 MiB.
 	LogBytes int64
 
 	// ListWatch configures how the informer lists and watches. With the zero value the informer
 	// chooses by the server's version.
 	ListWatch ListWatch
-	// Server is the group that the informers of one API server share. The default is the factory's
-	// group for an informer of a factory, and a separate group for any other informer.
+	// Server is the group of the informers of one API server; see ServerGroup. The default for an
+	// informer of a factory is the factory's group. Any other informer has a separate group by
+	// default.
 	Server *ServerGroup
 	// OnStatus, if set, receives the status of a reflector of the informer when its phase, mode or
 	// error changes, at each retry and after each relist. It must not block.

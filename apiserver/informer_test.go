@@ -80,7 +80,8 @@ func countThen(n *int, match func(r *http.Request) bool) func(r *http.Request) b
 	}
 }
 
-// compareStores waits until no event is in transit, and then compares each object.
+// compareStores stops the churn, waits until the informers have received all events, and then
+// compares each object.
 func compareStores(t *testing.T, ts *testServer, stores map[string]cache.Store) {
 	t.Helper()
 	ts.server.StopChurn()

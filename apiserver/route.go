@@ -13,7 +13,7 @@ import (
 )
 
 // parsePath parses the path of a request for objects. It returns false for any other path, and for
-// a path with empty or surplus segments.
+// a path that has empty segments or more segments than a path for objects has.
 func parsePath(path string) (q request.Path, ok bool) {
 	q, ok = request.ParsePath(path)
 	return q, ok && q.Prefix != "proxy" && !q.More && !strings.Contains(strings.Trim(path, "/"), "//")

@@ -90,7 +90,7 @@ var knownFields = []string{
 }
 
 // unknownFields returns the fields of an informer that are not in knownFields, because a later
-// client-go has added them. An adopted informer ignores the values of these fields.
+// client-go has added them. The informer that Adopt returns ignores the values of these fields.
 func unknownFields(inf any) (unknown []string) {
 	t := reflect.TypeOf(inf)
 	for t.Kind() == reflect.Pointer {
@@ -129,10 +129,10 @@ func countHandlers(v reflect.Value) int {
 // returns ErrForeignInformer for an informer that is not of this package. Adopt is for code that
 // builds its own informers, such as the InformerFor of a factory that informer-gen has generated.
 //
-// All adopted informers share one weir.ServerGroup, because Adopt cannot detect which informers
-// have the same server. The informers of a group share the limit of concurrent lists. When one of
-// them detects that its server was restored from a backup, all of them list again; a list of
-// unchanged objects calls no handler.
+// All informers that Adopt returns share one weir.ServerGroup, because Adopt cannot detect which
+// informers have the same server. The informers of a group share the limit of concurrent lists.
+// When one of them detects that its server was restored from a backup, all of them list again; a
+// list of unchanged objects calls no handler.
 func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
 	return AdoptWithOptions(inf, Options{})
 }
@@ -146,8 +146,8 @@ func AdoptWithOptions(inf cache.SharedIndexInformer, opts Options) cache.SharedI
 	return adopt(inf, "", opts)
 }
 
-// adoptedServer is the default Options.Server of adopted informers. A stopped informer can be
-// garbage collected although adoptedServer exists as long as the program.
+// adoptedServer is the default Options.Server of the informers that Adopt returns. It exists as
+// long as the program, but does not keep stopped informers in memory.
 var adoptedServer weir.ServerGroup
 
 // adopt returns an informer of this package that replaces inf. It returns inf itself if it cannot
@@ -170,8 +170,8 @@ func adopt(inf cache.SharedIndexInformer, description string, opts Options) cach
 	return ours
 }
 
-// layoutKnown reports whether this package can adopt client-go's informers. The first call logs the
-// reason if it cannot.
+// layoutKnown reports whether this package can read the fields of client-go's informers. If it
+// cannot, the first call logs the reason.
 var layoutKnown = sync.OnceValue(func() bool {
 	logger := klog.Background()
 	// The test informer is built with the constructor that generated code uses. Since client-go 0.37

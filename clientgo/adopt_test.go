@@ -57,8 +57,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestAdoptsAllFields checks that an adopted informer has all the arguments that client-go's
-// informer was built with, including its description, and that the informers of the linked
+// TestAdoptsAllFields checks that the informer that replaces client-go's has the resync period and
+// the description with which client-go's informer was built, and that the informers of the linked
 // client-go have no unknown fields.
 func TestAdoptsAllFields(t *testing.T) {
 	built := cache.NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "my pods", ResyncPeriod: time.Hour})

@@ -121,8 +121,8 @@ func TestFactoryOfShard(t *testing.T) {
 	check.Equal(t, n, 400, "the shards have objects, two times over")
 }
 
-// TestInformerFor checks that InformerFor adopts an informer that a custom constructor has built,
-// with its transform and its selector.
+// TestInformerFor checks that InformerFor replaces an informer that a custom constructor has built
+// by a Weir informer with the same transform and selector.
 func TestInformerFor(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", map[string]string{"app": "x"}), configMap("one", "b", nil))

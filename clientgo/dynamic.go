@@ -28,8 +28,9 @@ func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opt
 
 // NewDynamicSharedInformerFactoryWithOptions replaces
 // dynamicinformer.NewDynamicSharedInformerFactory. Build the client from a config that was passed
-// to Wrap; see NewSharedInformerFactoryWithOptions. If this package cannot adopt client-go's
-// informers, it logs the reason and the factory returns client-go's informers.
+// to Wrap; see NewSharedInformerFactoryWithOptions. If this package cannot read the fields of
+// client-go's informers (ErrLayout), it logs the reason, and the factory returns client-go's
+// informers.
 func NewDynamicSharedInformerFactoryWithOptions(client dynamic.Interface, resync time.Duration, opts ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	s := settingsOf(opts)
 	return &resourceFactory{newInformerSet[schema.GroupVersionResource](), s, func(gvr schema.GroupVersionResource) informers.GenericInformer {

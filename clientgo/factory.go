@@ -51,7 +51,8 @@ func NewSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Op
 // NewSharedInformerFactoryWithOptions replaces informers.NewSharedInformerFactoryWithOptions and
 // informers.NewSharedInformerFactory. Build the client from a config that was passed to Wrap. With
 // any other client, such as a fake clientset, the informers use the client's results. If this
-// package cannot adopt client-go's informers, it logs the reason and returns client-go's factory.
+// package cannot read the fields of client-go's informers (ErrLayout), it logs the reason and
+// returns client-go's factory.
 func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, resync time.Duration, opts ...Option) informers.SharedInformerFactory {
 	s := settingsOf(opts)
 	theirs := informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace), informers.WithTweakListOptions(s.tweak),
@@ -101,11 +102,12 @@ type upstreamFactory struct {
 
 var _ informers.SharedInformerFactory = (*factory)(nil)
 
-// Start runs the informers that were requested until the channel is closed. It does not block.
+// Start starts the informers that the program has requested from the factory and that do not run
+// yet. They run until the channel is closed. Start does not block.
 func (f *factory) Start(stop <-chan struct{}) { f.StartWithContext(wait.ContextForChannel(stop)) }
 
-// StartWithContext runs the informers that were requested until the context ends. It does not
-// block.
+// StartWithContext starts the informers that the program has requested from the factory and that do
+// not run yet. They run until the context ends. StartWithContext does not block.
 func (f *factory) StartWithContext(ctx context.Context) {
 	f.Generated.StartWithContext(ctx)
 	f.upstreamFactory.Start(ctx.Done())
@@ -139,8 +141,8 @@ func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncRes
 }
 
 // ForResource returns the informer of a resource. It returns an error if client-go has no type for
-// the resource. client-go's own factory builds the informer that is adopted, because only generated
-// code maps resources to types.
+// the resource. client-go's own factory builds the informer that the Weir informer replaces,
+// because only generated code maps resources to types.
 func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
 	s := f.settings
 	build := func(client kubernetes.Interface, resync time.Duration, name *cache.InformerName) (informers.GenericInformer, error) {

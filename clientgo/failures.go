@@ -68,7 +68,7 @@ func (f *failures) nextWatch(err *reflector.Error) bool {
 	return !endsEmpty(err)
 }
 
-// isRetried reports whether client-go repeats a WATCH with this error without listing.
+// isRetried reports whether client-go repeats a WATCH after this error, without a LIST before it.
 func isRetried(err error) bool {
 	return utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err)
 }

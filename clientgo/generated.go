@@ -34,8 +34,9 @@ type Generated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer] struc
 }
 
 // NewGenerated returns a factory. The options WithNamespace and WithTweakListOptions have no
-// effect: pass these values to a group's New instead. If this package cannot adopt client-go's
-// informers, it logs the reason, and the factory returns client-go's informers.
+// effect: pass these values to a group's New instead. If this package cannot read the fields of
+// client-go's informers (ErrLayout), it logs the reason, and the factory returns client-go's
+// informers.
 func NewGenerated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer](client C, resync time.Duration, opts ...Option) *Generated[C, F] {
 	return newGenerated[C, F](client, resync, settingsOf(opts))
 }
@@ -105,13 +106,14 @@ func (s *informerSet[K]) get(key K, build func() cache.SharedIndexInformer) cach
 	return inf
 }
 
-// Start runs the informers that were requested until the channel is closed. It does not block.
+// Start starts the informers that the program has requested and that do not run yet. They run until
+// the channel is closed. Start does not block.
 func (s *informerSet[K]) Start(stop <-chan struct{}) {
 	s.StartWithContext(wait.ContextForChannel(stop))
 }
 
-// StartWithContext runs the informers that were requested until the context ends. It does not
-// block.
+// StartWithContext starts the informers that the program has requested and that do not run yet.
+// They run until the context ends. StartWithContext does not block.
 func (s *informerSet[K]) StartWithContext(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -61,8 +61,8 @@ type Options struct {
 	// objects that fit into DecodedBudget stay decoded until a minute after the last List.
 	DecodedIdle time.Duration
 	// LogBytes limits the change log, in bytes, including the decoded objects that it keeps for
-	// handlers. A handler that lags behind the log receives only the newest state of each changed
-	// object. The default is 8 MiB.
+	// handlers. A handler that lags so far that the log no longer has its next change receives only
+	// the newest state of each changed object. The default is 8 MiB.
 	LogBytes int64
 	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their uid.
 	// N replicas of a program then store 1/N of the objects each. A server that supports shard
@@ -74,9 +74,9 @@ type Options struct {
 	// ListWatch configures how the informer lists and watches. ModeAuto means ModeList here, because a
 	// ListerWatcher does not provide the server's version.
 	ListWatch weir.ListWatch
-	// Server is the group that the informers of one API server share. The default is the factory's
-	// group for an informer of a factory, one group for all adopted informers (see Adopt), and a
-	// separate group for any other informer.
+	// Server is the group of the informers of one API server; see weir.ServerGroup. The default for an
+	// informer of a factory is the factory's group. The default for an informer from Adopt is one
+	// group for all of these informers. Any other informer has a separate group by default.
 	Server *weir.ServerGroup
 }
 
@@ -119,7 +119,7 @@ type settings struct {
 }
 
 func settingsOf(opts []Option) settings {
-	layoutKnown() // logs immediately if client-go's informers cannot be adopted
+	layoutKnown() // logs immediately if client-go's informers cannot be replaced
 	s := settings{customResync: map[metav1.Object]time.Duration{}}
 	for _, opt := range opts {
 		opt(&s)

@@ -44,7 +44,8 @@ func newInformer(s *settings, scheme *runtime.Scheme, server *weir.ServerGroup) 
 // cannot replace.
 var ErrNotAdopted = errors.New("controllerruntime: the informer of cache.Options.NewInformer cannot be adopted")
 
-// adopting returns a function that calls make and adopts the informer that make returns.
+// adopting returns a function that calls make, and returns the result of clientgo.Adopt for make's
+// informer.
 func adopting(make informerFunc, s *settings, scheme *runtime.Scheme, server *weir.ServerGroup) informerFunc {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		inf := clientgo.AdoptWithOptions(make(lw, example, resync, indexers), s.optionsOf(example, scheme, server))

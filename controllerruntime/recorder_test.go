@@ -66,8 +66,8 @@ func (r *recorder) note(what string, obj any) {
 	}
 }
 
-// waitFor waits for a call after the call that the previous waitFor returned. It returns the call's
-// object.
+// waitFor waits for a call that was recorded after the call that the previous waitFor returned. It
+// returns the call's object.
 func (r *recorder) waitFor(entry string) client.Object {
 	r.t.Helper()
 	for {

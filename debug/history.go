@@ -94,9 +94,9 @@ func (h *history) next(tell func(change) error) (more bool, err error) {
 	}
 }
 
-// follow calls tell with each change of the object when it arrives. It returns when the context
-// ends, the store is closed, or tell or alive returns an error. While no change arrives, it calls
-// alive at intervals.
+// follow calls tell with each change of the object as soon as the store has it. It returns when the
+// context ends, the store is closed, or tell or alive returns an error. While no change arrives, it
+// calls alive at intervals.
 func (h *history) follow(ctx context.Context, tell func(change) error, alive func() error) error {
 	tick := time.NewTicker(10 * streamEvery)
 	defer tick.Stop()
