@@ -37,7 +37,8 @@ func newServer(t *testing.T, cfg *rest.Config) *server {
 	return &server{url: cfg.Host, client: cluster.HTTPClient(t, cfg), page: map[string]string{}}
 }
 
-// answer is a server's answer to a row, without values that differ between any two requests.
+// answer is a server's answer to a request (row), without values that differ between any two
+// requests.
 type answer struct {
 	Code   int
 	Header map[string]string
@@ -50,7 +51,8 @@ type answer struct {
 // headers are the response headers that the answers must have in common.
 var headers = []string{"Content-Type", "Cache-Control", "Content-Encoding", "Retry-After", "Vary", "Warning", "Allow"}
 
-// ask sends the request of a row, and the requests for its further pages.
+// ask sends a request (row), and the requests for its further pages. It returns all responses as
+// one answer.
 func (s *server) ask(ctx context.Context, r *row, w *world) (*answer, error) {
 	a := &answer{}
 	for next := "start"; next != ""; {
@@ -117,7 +119,7 @@ func (s *server) once(ctx context.Context, r *row, w *world, query string, a *an
 	return decode(raw, kind)
 }
 
-// formats decodes the protobuf objects of all rows.
+// formats decodes the protobuf objects in the answers.
 var formats = func() runtime.Decoder {
 	s := runtime.NewScheme()
 	utilruntime.Must(scheme.AddToScheme(s))

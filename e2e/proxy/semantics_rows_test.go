@@ -42,8 +42,8 @@ var (
 	vary = &difference{"Vary also where the client could have had it compressed", func(a *answer) { delete(a.Header, "Vary") }}
 )
 
-// lists are rows of LISTs. rowsFor adds the combinations of resourceVersion, resourceVersionMatch
-// and limit.
+// lists are LISTs that TestSemantics sends to both servers. rowsFor adds the combinations of
+// resourceVersion, resourceVersionMatch and limit.
 var lists = []row{
 	{query: "resourceVersion=&resourceVersionMatch="},
 	{query: "resourceVersion=0&limit=0"},
@@ -123,8 +123,8 @@ var lists = []row{
 	{query: "resourceVersion=0&limit=1", method: http.MethodHead, passed: foreign},
 }
 
-// watches are rows of WATCHes. rowsFor adds the combinations of resourceVersion, sendInitialEvents,
-// resourceVersionMatch and allowWatchBookmarks.
+// watches are WATCHes that TestSemantics sends to both servers. rowsFor adds the combinations of
+// resourceVersion, sendInitialEvents, resourceVersionMatch and allowWatchBookmarks.
 var watches = []row{
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&labelSelector=color%3Dred"},
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&labelSelector=color%3Dblue"},
@@ -187,7 +187,7 @@ var gets = []row{
 	{only: "pods", path: "/api/v1/pods/a", query: "resourceVersion=0", passed: foreign},
 }
 
-// forms are rows of LISTs with different media types and compressions.
+// forms are LISTs with different media types and compressions.
 var forms = []row{
 	{query: "resourceVersion=0", accept: "*/*"},
 	{query: "resourceVersion=0", accept: "application/*", passed: unheld},
@@ -222,7 +222,7 @@ var forms = []row{
 	{only: "pods", path: "/api/v1/pods", query: "resourceVersion=0&labelSelector=app", gzip: "gzip", accept: protobufType + metadataList},
 }
 
-// malformed are rows with invalid parameters.
+// malformed are requests with invalid parameters.
 var malformed = []row{
 	{query: "resourceVersion=abc", passed: invalid},
 	{query: "resourceVersion=-1", passed: invalid},

@@ -124,13 +124,14 @@ func TestSemanticsProven(t *testing.T) {
 	}
 }
 
-// both has the answers of both servers to a row.
+// both has the answers of both servers to one request.
 type both struct {
 	ours, theirs *answer
 	err          error
 }
 
-// maxAsked bounds the rows that are sent at the same time. It is high because most of them wait.
+// maxAsked bounds the requests that are sent at the same time. It is high because most of them
+// wait.
 const maxAsked = 100
 
 func askAll(ctx context.Context, rows []*row, w *world, ours, theirs *server) []both {
@@ -227,7 +228,7 @@ func axes(prefix string, parameters ...[]string) (queries []string) {
 	return queries
 }
 
-// rowsFor returns all rows of a resource.
+// rowsFor returns all requests for a resource that the tests compare.
 func rowsFor(w *world) (out []*row) {
 	add := func(rows ...row) {
 		for _, r := range rows {

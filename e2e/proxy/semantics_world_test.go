@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// semanticsNamespace is the namespace of the objects that rows request.
+	// semanticsNamespace is the namespace of the objects that the compared requests read.
 	semanticsNamespace = "semantics"
 	widgetGroup        = "semantics.weir.dev"
 )
@@ -49,7 +49,7 @@ func (w *world) path() string {
 	return "/apis/" + w.gvr.GroupVersion().String() + "/namespaces/" + semanticsNamespace + "/" + w.gvr.Resource
 }
 
-// fill replaces the placeholders in a row's path or query.
+// fill replaces the placeholders in the path or query of a request.
 func (w *world) fill(text string, s *server) string {
 	group, kind := "", "Pod"
 	if w.gvr == widgetResource {

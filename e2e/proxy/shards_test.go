@@ -42,7 +42,7 @@ var unsaid = &difference{"kube-apiserver tells of the shard in lists of built-in
 	}
 }}
 
-// sharded are rows with a shardSelector.
+// sharded are requests with a shardSelector.
 var sharded = slices.Concat([]row{
 	{query: "resourceVersion=0&shardSelector="},
 	{query: "resourceVersion=0&shardSelector=nonsense", passed: invalid},
@@ -54,8 +54,8 @@ var sharded = slices.Concat([]row{
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&shardSelector="},
 }, shardedRows("{low}", 7), shardedRows("{high}", 7), shardedRows("{both}", 1), shardedRows("{home}", 1))
 
-// shardedRows returns the rows of one selector: the first most queries for lists and for watches,
-// in several forms.
+// shardedRows returns requests with one shardSelector: the first most queries for lists and for
+// watches, in several forms.
 func shardedRows(selector string, most int) (rows []row) {
 	for _, query := range []string{
 		"resourceVersion=0", "", "resourceVersion={now}", "resourceVersion={then}&resourceVersionMatch=Exact", "resourceVersion=0&labelSelector=color%3Dred",

@@ -143,7 +143,7 @@ func (w *world) startProxy(t *testing.T, ctx context.Context) {
 	})
 }
 
-// until waits until cond returns true. It fails the test after settling.
+// until waits until cond returns true. It fails the test if that takes longer than settling (30 s).
 func until(t *testing.T, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, settling)

@@ -264,8 +264,8 @@ func (w *world) cached(ctx context.Context, server int, of string) map[string]ve
 	return out
 }
 
-// putOff returns the time until which a subject must not send requests, because a Retry-After
-// header told it, or a proxy that it uses, to wait.
+// putOff returns the time until which a subject (an informer under test) must not send requests,
+// because a Retry-After header told it, or a proxy that it uses, to wait.
 func (w *world) putOff(s *subject) time.Time {
 	until := s.requests.putOffUntil()
 	if asked := w.proxiesPutOff(); s.way != ways[0] && asked.After(until) {
@@ -274,8 +274,8 @@ func (w *world) putOff(s *subject) time.Time {
 	return until
 }
 
-// putOffByServer returns the time until which an API server made a subject wait. A delay that only
-// a proxy requested does not count.
+// putOffByServer returns the time until which an API server made a subject (an informer under test)
+// wait. A delay that only a proxy requested does not count.
 func (w *world) putOffByServer(s *subject) time.Time {
 	until := s.requests.putOffUntil()
 	if asked := w.proxiesPutOff(); s.way != ways[0] && asked.Before(until) {
@@ -294,8 +294,8 @@ func (w *world) proxiesPutOff() (until time.Time) {
 	return until
 }
 
-// serversOf returns, for each API server, whether a subject is connected to it. A subject that uses
-// the proxies counts as connected to the proxies' servers.
+// serversOf returns, for each API server, whether a subject (an informer under test) is connected
+// to it. A subject that uses the proxies counts as connected to the proxies' servers.
 func (w *world) serversOf(s *subject) []bool {
 	if s.way == ways[0] {
 		return w.line.targets(s.way+"/"+s.name+"/"+s.of, len(w.servers))
@@ -309,8 +309,9 @@ func (w *world) serversOf(s *subject) []bool {
 	return out
 }
 
-// heldUp returns the longest time that a subject's servers needed. Its servers are those to which
-// it was connected after the last fault (before), or when it was current (after).
+// heldUp returns the longest time that a subject's API servers needed until their own watch caches
+// had the wanted state (see startOwn). Its servers are those to which it was connected after the
+// last fault (before), or when it was current (after).
 func heldUp(took []time.Duration, before, after []bool) (most time.Duration) {
 	for i, t := range took {
 		if before[i] || len(after) > i && after[i] {

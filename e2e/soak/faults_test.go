@@ -162,7 +162,7 @@ const (
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
 // churn writes objects until stop: it creates, changes and deletes them. It also changes labels, so
-// that objects start or stop to match a selector.
+// that objects start or stop matching a selector.
 type churn struct {
 	clients []dynamic.Interface // one for each API server
 	written atomic.Uint64       // number of writes that a server confirmed

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// result is the result of a subject in all rounds.
+// result is the result of a subject (an informer under test) in all rounds.
 type result struct {
 	Way      string `json:"way"`
 	Name     string `json:"name"`

@@ -57,7 +57,8 @@ func (w *world) truth(ctx context.Context) *state {
 	return st
 }
 
-// paired reports whether a subject named pairs must have the object.
+// paired reports whether the subjects named pairs, which watch two namespaces with two selectors,
+// must have the object.
 func paired(o *corev1.ConfigMap) bool {
 	return slices.Contains(pairNamespaces, o.Namespace) && slices.ContainsFunc(pairSelectors, func(s string) bool {
 		selector, err := labels.Parse(s)
@@ -91,8 +92,8 @@ func (w *world) round(ctx context.Context, number int, length time.Duration, c *
 	}
 }
 
-// slow is the delay, after both the control and the subject's own servers, above which a subject is
-// logged.
+// slow is a delay. If a subject is current later than that, after both the control and the
+// subject's own servers, the test logs it.
 const slow = time.Second
 
 // controlOf returns the index of the control with the same way and objects as s. It returns -1 if
@@ -103,7 +104,8 @@ func controlOf(s *subject, subjects []*subject) int {
 	})
 }
 
-// never is the recorded time of a subject that was not current within lost.
+// never is the recorded time of a subject that did not have the wanted objects within lost (a
+// minute).
 const never = -time.Second
 
 // settle waits after the last fault until the objects and the handlers of every subject equal the
@@ -143,8 +145,9 @@ func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*s
 	return took, held
 }
 
-// wait waits until all subjects are current, for at most lost. It returns how long each took, or
-// never. It does not wait for a subject that was lost in an earlier round.
+// wait waits until all subjects (informers under test) have the wanted objects, for at most lost (a
+// minute). It returns how long each took, or never. It does not wait for a subject that was lost in
+// an earlier round.
 func (w *world) wait(ctx context.Context, over time.Time, want *state, subjects []*subject) []time.Duration {
 	ctx, cancel := context.WithDeadline(ctx, over.Add(lost))
 	defer cancel()
@@ -206,8 +209,8 @@ func (s *subject) check(w *world, want *state, current bool) {
 	}
 }
 
-// problem records a problem of a subject. It fails the test, except for a control that is directly
-// connected to the API servers: client-go alone causes such a problem.
+// problem records a problem of a subject (an informer under test). It fails the test, except for a
+// control that is directly connected to the API servers: client-go alone causes such a problem.
 func (w *world) problem(s *subject, text string) {
 	s.result.Problems++
 	if s.control && s.way == "direct" {

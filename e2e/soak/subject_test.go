@@ -144,8 +144,8 @@ func compared(key string) bool {
 	return false
 }
 
-// requests counts the requests of a subject. It stores the last maxRequests notes about requests,
-// for the log. It is safe for concurrent use.
+// requests counts the requests of a subject (an informer under test). It stores the last
+// maxRequests notes about requests, for the log. It is safe for concurrent use.
 type requests struct {
 	begun          time.Time
 	line           *line

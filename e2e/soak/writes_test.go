@@ -26,8 +26,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// readYourWrites starts the names of the subjects of this file. A name ends with whose cache the
-// subject uses: Weir's or client-go's.
+// readYourWrites is the prefix of the names of this file's subjects. The rest of a name says whose
+// cache the subject uses: Weir's or client-go's.
 const readYourWrites = "controller-runtime"
 
 // ownWrites is a client with controller-runtime's read-your-writes. It checks that it reads what it
