@@ -22,8 +22,8 @@ import (
 const livePods = 2000
 
 // TestLive checks that weir doctor finds a client's requests in the metrics of a real
-// kube-apiserver. This requires that the names of the metrics are still those of this version of
-// kube-apiserver.
+// kube-apiserver. The test fails if this version of kube-apiserver has other names of metrics than
+// weir doctor reads.
 func TestLive(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()

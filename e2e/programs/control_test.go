@@ -141,7 +141,7 @@ func (l *lives) change(ctx context.Context) {
 		Widget w`)
 }
 
-// collect deletes objects that own others. It uses each deletion propagation policy.
+// collect deletes objects that own other objects. It uses each deletion propagation policy.
 func (l *lives) collect(ctx context.Context) {
 	for _, of := range []struct {
 		resource schema.GroupVersionResource

@@ -249,7 +249,7 @@ func tidyEvent(e map[string]any, w *world) bool {
 		return false
 	}
 	w.tidyVersion(meta)
-	// Some bookmarks' objects have empty fields, which others omit.
+	// In a bookmark's object, one server writes empty fields that the other server omits.
 	for key, value := range object {
 		if empty(value) {
 			delete(object, key)

@@ -191,7 +191,7 @@ func TestStalledReplica(t *testing.T) {
 	if err != nil || seen.Continue == "" {
 		t.Fatalf("%q, %v", seen.Continue, err)
 	}
-	var asked sync.WaitGroup // each of these requests waits
+	var asked sync.WaitGroup // the requests run together, because each waits
 	asked.Go(func() { s.refuses("", &metav1.ListOptions{ResourceVersion: seen.ResourceVersion}) })
 	asked.Go(func() { s.refuses("", &metav1.ListOptions{Limit: 2, Continue: seen.Continue}) })
 	asked.Go(func() { s.refuses("stall-b", &metav1.GetOptions{ResourceVersion: changed.ResourceVersion}) })

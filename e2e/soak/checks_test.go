@@ -264,8 +264,9 @@ func (w *world) cached(ctx context.Context, server int, of string) map[string]ve
 	return out
 }
 
-// putOff returns the time until which a subject (an informer under test) must not send requests,
-// because a Retry-After header told it, or a proxy that it uses, to wait.
+// putOff returns the time until which a subject (an informer under test) must wait. A server or a
+// proxy requests this by a Retry-After header in a response to the subject, or to a proxy that the
+// subject uses.
 func (w *world) putOff(s *subject) time.Time {
 	until := s.requests.putOffUntil()
 	if asked := w.proxiesPutOff(); s.way != ways[0] && asked.After(until) {

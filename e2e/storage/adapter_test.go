@@ -49,7 +49,8 @@ func (a *adapter) Create(ctx context.Context, key string, obj, out runtime.Objec
 }
 
 // current waits until the watch cache contains everything that etcd contained when current was
-// called. A consistent read requires that. The proxy does the same.
+// called. A consistent read requires that. The proxy also waits in this way before it answers a
+// consistent read.
 func (a *adapter) current(ctx context.Context) error {
 	rv, err := a.GetCurrentResourceVersion(ctx)
 	if err != nil {
