@@ -145,7 +145,7 @@ func (tp *testProxy) waiting() int { return inUse(tp.server.seats.Reads) }
 func (tp *testProxy) resource(resource string) *mirror.Resource {
 	tp.t.Helper()
 	for _, res := range tp.server.mirror.All() {
-		if res.GVR.Resource == resource {
+		if res.GVR().Resource == resource {
 			return res
 		}
 	}

@@ -87,13 +87,6 @@ func (b *requestBody) limit(within time.Duration) bool {
 	return b.setDeadline(time.Now().Add(within))
 }
 
-// unlimit clears the deadline, which would otherwise apply to the next request on the connection.
-func (b *requestBody) unlimit() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.setDeadline(time.Time{})
-}
-
 // setDeadline sets the read deadline; zero means none. It returns false once the body is closed.
 // The caller holds the lock.
 func (b *requestBody) setDeadline(at time.Time) bool {
@@ -147,10 +140,10 @@ func (b *requestBody) Close() error {
 		return nil
 	}
 	err := b.ReadCloser.Close()
-	b.unlimit()
 	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.setDeadline(time.Time{}) // it would otherwise apply to the next request on the connection
 	b.closed = true
-	b.mu.Unlock()
 	return err
 }
 

@@ -164,8 +164,8 @@ func TestVersionMovesOn(t *testing.T) {
 		serveVersions(tp, step.versions)
 		tp.until(step.version+" is cached", isCached(step.version))
 		for _, res := range tp.server.mirror.All() {
-			if res.GVR.Version != step.version {
-				t.Errorf("%s is cached too", res.GVR)
+			if res.GVR().Version != step.version {
+				t.Errorf("%s is cached too", res.GVR())
 			}
 		}
 		path := "/apis/example.com/" + step.version + "/widgets?resourceVersion=0"

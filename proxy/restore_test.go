@@ -221,8 +221,8 @@ func TestRestoreFoundLate(t *testing.T) {
 	}
 	tp.until("both have ended", func() bool { return pods.State().Session == nil && configmaps.State().Session == nil })
 	restores := &tp.server.mirror.Restores
-	restores.SessionBegan(pods.GVR)
-	restores.SessionEnded(pods.GVR, past, false)
+	restores.SessionBegan(pods.GVR())
+	restores.SessionEnded(pods.GVR(), past, false)
 	tp.watching(pods)
 	for _, what := range []string{"pods", "configmaps"} {
 		for _, from := range []uint64{past - 500, past} {

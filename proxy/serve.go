@@ -66,6 +66,7 @@ func (s *Server) finish(a *responseWriter, r *http.Request) {
 	if a.panicked = recover(); a.panicked != nil {
 		defer panic(http.ErrAbortHandler)
 		if a.panicked != http.ErrAbortHandler {
+			a.audit = nil // Record.Ended records the panic
 			a.recordCode(http.StatusInternalServerError)
 			s.opts.Log.Error("a request caused a panic", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(a.panicked), "stack", string(debug.Stack()))
 		}
@@ -103,19 +104,15 @@ var (
 
 // dispatch answers a request, or stores the last part of the work in a.rest.
 func (s *Server) dispatch(a *responseWriter, r *http.Request) {
-	switch r.URL.Path {
-	case "/livez", "/healthz", "/readyz":
+	switch {
+	case isHealthCheck(r):
 		if err := s.discardBody(a, r); err != nil {
 			watchcache.WriteError(a, r, err)
 			return
 		}
 		s.serveHealth(a, r)
-	case metricsPath:
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			s.refuseMethod(a, r)
-			return
-		}
-		s.admit(a, r)
+	case r.URL.Path == metricsPath && r.Method != http.MethodGet && r.Method != http.MethodHead:
+		s.refuseMethod(a, r)
 	default:
 		s.admit(a, r)
 	}

@@ -322,7 +322,7 @@ func inUse(p *seats.Pool) (n int) {
 func (tp *testProxy) watching(of ...*mirror.Resource) {
 	tp.t.Helper()
 	for _, res := range of {
-		tp.until(res.GVR.Resource+" are watched", func() bool {
+		tp.until(res.GVR().Resource+" are watched", func() bool {
 			sess := res.Serving()
 			if sess == nil {
 				return false

@@ -259,7 +259,7 @@ func TestStartOver(t *testing.T) {
 	now := resourceversion.Number(res.Serving().Store().ResourceVersion())
 	tp.server.mirror.Restores.Observe(now + 1000)
 	tp.server.mirror.Restores.WentBack()
-	tp.server.mirror.Restores.SessionBegan(res.GVR)
+	tp.server.mirror.Restores.SessionBegan(res.GVR())
 	for after, want := range map[uint64]int{0: http.StatusOK, 500: http.StatusGone, 1000: http.StatusGone, 1001: http.StatusOK} {
 		if code, body := tp.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d", now+after)); code != want {
 			t.Errorf("from %d after: %d %s", after, code, body)
@@ -284,7 +284,7 @@ func TestAllStartOver(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	all := tp.server.mirror.All()
 	finder, other := all[0], all[1]
-	path := fmt.Sprintf("/api/v1/%s?watch=true&resourceVersion=0&allowWatchBookmarks=true", other.GVR.Resource)
+	path := fmt.Sprintf("/api/v1/%s?watch=true&resourceVersion=0&allowWatchBookmarks=true", other.GVR().Resource)
 	lines := tp.watch("jane", path)
 	finder.Refuse(feed.ErrWentBack)
 	tp.expires(lines)

@@ -1,6 +1,10 @@
 package mirror
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
 // action is something that the driver, a Resource, must do after a step. Some inputs come from the
 // driver's goroutine: inBegin, inPreferred, inDescribed, inEnded and inWoke. The last action of
@@ -20,6 +24,8 @@ type (
 
 // Actions that do not block.
 type (
+	// move registers the resource in its present version; from is the version before.
+	move      struct{ from schema.GroupVersionResource }
 	end       struct{ cause error } // ends the session
 	endOthers struct{}              // ends the sessions of all other resources
 	// closeSession frees a session that has ended. If expires is true, the watches of the session get

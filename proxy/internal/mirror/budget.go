@@ -106,7 +106,7 @@ func (m *Mirror) Evict(now time.Time) {
 		worst := kept[0]
 		kept = kept[1:]
 		m.cfg.Log.Warn("evicted a resource, because the memory budget is used up", "resource", worst.name(), "bytes", worst.bytes, "all", total)
-		m.reject(worst.GVR, errOverBudget)
+		m.reject(worst.GVR(), errOverBudget)
 		worst.take(input{typ: inStop})
 		total, going = total-worst.bytes, going+worst.bytes
 	}

@@ -15,7 +15,7 @@ func TestEvictionOrder(t *testing.T) {
 	const limit = 100
 	now := time.Now()
 	claimOf := func(name string, bytes int64, unread time.Duration, ready bool, watchers int64) evictionCandidate {
-		res := &Resource{GVR: schema.GroupVersionResource{Resource: name}}
+		res := newResource(&Mirror{}, schema.GroupVersionResource{Resource: name}, settings{})
 		res.lastRead.Store(now.Add(-unread).UnixNano())
 		res.watchers.Store(watchers)
 		return res.candidate(bytes, limit, ready, now)
@@ -33,7 +33,7 @@ func TestEvictionOrder(t *testing.T) {
 	}
 	for i := range inOrder {
 		for j := range inOrder {
-			check.Equal(t, inOrder[i].compare(inOrder[j]), cmp.Compare(i, j), "%q and %q", inOrder[i].GVR.Resource, inOrder[j].GVR.Resource)
+			check.Equal(t, inOrder[i].compare(inOrder[j]), cmp.Compare(i, j), "%q and %q", inOrder[i].GVR().Resource, inOrder[j].GVR().Resource)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,10 +34,7 @@ func (d discoverer) definition(ctx context.Context, gvr schema.GroupVersionResou
 	var index struct {
 		Paths map[string]struct{ ServerRelativeURL string }
 	}
-	path := "apis/" + gvr.GroupVersion().String()
-	if gvr.Group == "" {
-		path = "api/" + gvr.Version
-	}
+	path := strings.TrimPrefix(strings.Join(groupPath(gvr.GroupVersion()), "/"), "/")
 	if d.get(ctx, &index, "/openapi/v3") == nil && index.Paths[path].ServerRelativeURL != "" {
 		def["schema"] = index.Paths[path].ServerRelativeURL // contains a hash of the schema
 	}

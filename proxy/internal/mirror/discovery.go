@@ -73,18 +73,13 @@ func groupPath(gv schema.GroupVersion) []string {
 	return []string{"/apis", gv.Group, gv.Version}
 }
 
-// preferredVersion returns gvr with the version that the upstream prefers in its group, or
-// unchanged if it has a version.
-func (d discoverer) preferredVersion(ctx context.Context, gvr schema.GroupVersionResource) (schema.GroupVersionResource, error) {
-	if gvr.Version != "" {
-		return gvr, nil
-	}
+// preferredVersion returns the version that the upstream prefers in a group.
+func (d discoverer) preferredVersion(ctx context.Context, name string) (string, error) {
 	var group metav1.APIGroup
-	if err := d.get(ctx, &group, "/apis", gvr.Group); err != nil {
-		return gvr, fmt.Errorf("group %s: %w", gvr.Group, err)
+	if err := d.get(ctx, &group, "/apis", name); err != nil {
+		return "", fmt.Errorf("group %s: %w", name, err)
 	}
-	gvr.Version = group.PreferredVersion.Version
-	return gvr, nil
+	return group.PreferredVersion.Version, nil
 }
 
 // discover returns the description of a resource, or an error if the proxy may not cache it.

@@ -38,7 +38,7 @@ func (m *Mirror) Objects(name string) (registry.ProxyObjects, bool) {
 func (res *Resource) inspect() registry.ProxyResource {
 	st := res.State()
 	r := registry.ProxyResource{
-		Name: res.name(), FullName: res.fullName(), Version: res.GVR.Version, State: st.Standing().String(), Configured: !res.onDemand,
+		Name: res.name(), FullName: res.fullName(), Version: res.GVR().Version, State: st.Standing().String(), Configured: !res.onDemand,
 		Error: st.Err, Events: res.FeedStats.Events.Load(), Sessions: st.Sessions, Watchers: res.Watching(),
 	}
 	if at := res.lastRead.Load(); at != 0 {
@@ -67,10 +67,10 @@ func (res *Resource) inspect() registry.ProxyResource {
 // fullName returns the resource's name with its version. The core group has only one version, which
 // is left out.
 func (res *Resource) fullName() string {
-	if res.GVR.Group == "" || res.GVR.Version == "" {
+	if res.GVR().Group == "" || res.GVR().Version == "" {
 		return res.name()
 	}
-	return res.GVR.Resource + "." + res.GVR.Version + "." + res.GVR.Group
+	return res.GVR().Resource + "." + res.GVR().Version + "." + res.GVR().Group
 }
 
 func (s *Session) inspect() registry.ProxyObjects {

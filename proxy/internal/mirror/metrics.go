@@ -41,7 +41,7 @@ func labelled(to emit, labels ...string) emit {
 
 // collect emits the metrics that a resource has even without a session.
 func (res *Resource) collect(gauge, counter emit) {
-	gauge, counter = labelled(gauge, "group", res.GVR.Group, "resource", res.GVR.Resource), labelled(counter, "group", res.GVR.Group, "resource", res.GVR.Resource)
+	gauge, counter = labelled(gauge, "group", res.GVR().Group, "resource", res.GVR().Resource), labelled(counter, "group", res.GVR().Group, "resource", res.GVR().Resource)
 	st, of := res.State(), &res.FeedStats
 	counter("apiserver_watch_cache_initializations_total", "How often the proxy started to cache a resource.", float64(st.Sessions))
 	counter("apiserver_watch_cache_initialization_errors_total", "How often the proxy stopped caching a resource before it had read the resource.", float64(st.failed))

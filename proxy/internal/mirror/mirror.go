@@ -108,7 +108,7 @@ func New(cfg Config) *Mirror {
 		m.skipsProof[gvr.GroupResource()] = true
 	}
 	for _, gvr := range cfg.Resources {
-		m.byGVR[gvr] = newResource(m, gvr, settings{unresolved: true, anyVersion: gvr.Version == ""})
+		m.byGVR[gvr] = newResource(m, gvr, settings{anyVersion: gvr.Version == ""})
 	}
 	return m
 }
@@ -120,7 +120,7 @@ func (m *Mirror) Run(ctx context.Context) {
 	named := slices.Collect(maps.Values(m.byGVR)) // no resource can have been added on demand yet
 	m.mu.Unlock()
 	for _, res := range named {
-		m.runs.Go(func() { m.start(ctx, res) })
+		m.runs.Go(func() { _ = res.run(ctx) })
 	}
 	ticker := time.NewTicker(budgetInterval)
 	defer ticker.Stop()
@@ -138,47 +138,22 @@ func (m *Mirror) Run(ctx context.Context) {
 	m.runs.Wait()
 }
 
-// start runs a configured resource. If it is configured without a version, start first determines
-// the version that the upstream prefers.
-func (m *Mirror) start(ctx context.Context, unresolved *Resource) {
-	for {
-		if unresolved.run(ctx); ctx.Err() != nil {
-			return
-		}
-		running, stop := context.WithCancel(ctx)
-		res := newResource(m, unresolved.preferred, settings{anyVersion: unresolved.anyVersion})
-		res.stop, res.created = stop, unresolved.created
-		first := newState(res.settings)
-		first.failures = unresolved.State().failures
-		res.published.Store(first)
-		m.replace(unresolved, res)
-		err := res.run(running)
-		stop()
-		if err == nil {
-			return
-		}
-		m.cfg.Log.Info("cached another version of a resource", "resource", res.name(), "before", res.GVR.Version)
-		m.mu.Lock()
-		if m.byGVR[res.GVR] == res {
-			delete(m.byGVR, res.GVR)
-		}
-		m.byGVR[unresolved.GVR] = unresolved
-		m.mu.Unlock()
-	}
-}
-
-// replace replaces a configured resource without a known version by res, which has the version. It
-// also stops a resource with that version that was added on demand before.
-func (m *Mirror) replace(unresolved, res *Resource) {
+// move registers a configured resource under its present version, which was unknown or another one
+// before. It also stops a resource with that version that was added on demand before.
+func (m *Mirror) move(res *Resource, from schema.GroupVersionResource) {
+	to := res.GVR()
 	m.mu.Lock()
-	if m.byGVR[unresolved.GVR] == unresolved {
-		delete(m.byGVR, unresolved.GVR)
+	if m.byGVR[from] == res {
+		delete(m.byGVR, from)
 	}
-	other := m.byGVR[res.GVR]
-	m.byGVR[res.GVR] = res
+	other := m.byGVR[to]
+	m.byGVR[to] = res
 	m.mu.Unlock()
 	if other != nil {
 		other.take(input{typ: inStop})
+	}
+	if from.Version != "" {
+		m.cfg.Log.Info("cached another version of a resource", "resource", res.name(), "before", from.Version)
 	}
 }
 
@@ -215,8 +190,7 @@ func (m *Mirror) add(gvr schema.GroupVersionResource) {
 	}
 	res := newResource(m, gvr, settings{onDemand: true})
 	res.lastRead.Store(time.Now().UnixNano())
-	ctx, cancel := context.WithCancel(m.ctx)
-	res.stop = cancel
+	ctx := m.ctx
 	m.byGVR[gvr] = res
 	m.runs.Go(func() {
 		if err := res.run(ctx); err != nil {
@@ -358,7 +332,7 @@ func (m *Mirror) slow() (sessions []*Session, bytes int64) {
 func (m *Mirror) All() []*Resource {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.SortedFunc(maps.Values(m.byGVR), func(a, b *Resource) int { return cmp.Compare(a.GVR.String(), b.GVR.String()) })
+	return slices.SortedFunc(maps.Values(m.byGVR), func(a, b *Resource) int { return cmp.Compare(a.GVR().String(), b.GVR().String()) })
 }
 
 // byPreference returns the resources in order of preference: configured resources first, then the

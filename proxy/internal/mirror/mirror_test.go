@@ -53,12 +53,13 @@ func TestByPreference(t *testing.T) {
 	m := &Mirror{byGVR: map[schema.GroupVersionResource]*Resource{}}
 	for version, configured := range map[string]bool{"v1": false, "v2": false, "v3": true} {
 		gvr := widgets.GroupResource().WithVersion(version)
-		m.byGVR[gvr] = &Resource{GVR: gvr, settings: settings{onDemand: !configured}, created: now}
+		res := newResource(m, gvr, settings{onDemand: !configured})
+		m.byGVR[gvr], res.created = res, now
 	}
 	m.byGVR[widgets.GroupResource().WithVersion("v2")].created = now.Add(-time.Hour)
 	var order []string
 	for _, res := range m.byPreference() {
-		order = append(order, res.GVR.Version)
+		order = append(order, res.GVR().Version)
 	}
 	if want := []string{"v3", "v2", "v1"}; !slices.Equal(order, want) {
 		t.Errorf("got %q", order)

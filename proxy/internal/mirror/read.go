@@ -153,7 +153,7 @@ var errReread = apierrors.NewTooManyRequests("The resource is being reloaded, pl
 // resumes from a forwarded list, until it has reread the resource.
 func (res *Resource) rereads(st *State) bool {
 	return st.phase != phaseServing && st.unserved == StandingLoading &&
-		(res.mirror.Restores.isUnread(res.GVR) || st.wasRedefined(time.Now()) && st.objects >= MinProofObjects)
+		(res.mirror.Restores.isUnread(res.GVR()) || st.wasRedefined(time.Now()) && st.objects >= MinProofObjects)
 }
 
 // lost returns why a read can be neither served nor forwarded after the upstream went back, or nil.

@@ -19,14 +19,12 @@ import (
 type Resource struct {
 	settings
 	mirror      *Mirror
-	GVR         schema.GroupVersionResource
-	stop        context.CancelFunc // ends run
+	ctx         context.Context    // run ends with it
+	stop        context.CancelFunc // ends ctx
 	created     time.Time          // when it was first requested
 	wake        chan struct{}      // has capacity one; wakes the monitor
 	FeedStats   feed.Stats         // summed over all sessions
 	definitions definitionHistory  // its sessions use it one after the other
-	// preferred is the version that the upstream prefers. Only the goroutine of run uses it.
-	preferred schema.GroupVersionResource
 
 	mu        sync.Mutex            // serializes steps. A goroutine that holds it locks nothing else
 	published atomic.Pointer[State] // the last state; never nil
@@ -41,13 +39,19 @@ type Resource struct {
 func newResource(m *Mirror, gvr schema.GroupVersionResource, of settings) *Resource {
 	of.restart = m.cfg.Timeouts.Restart
 	res := &Resource{
-		settings: of, mirror: m, GVR: gvr, stop: func() {}, created: time.Now(), wake: make(chan struct{}, 1), preferred: gvr,
+		settings: of, mirror: m, created: time.Now(), wake: make(chan struct{}, 1),
 	}
-	res.published.Store(newState(of))
+	res.ctx, res.stop = context.WithCancel(context.Background())
+	res.published.Store(newState(gvr, of))
 	return res
 }
 
-func (res *Resource) name() string { return res.GVR.GroupResource().String() }
+// GVR returns the resource in the version in which it is cached. The version is empty until the
+// upstream has reported which version it prefers. It changes only while the resource has no
+// session.
+func (res *Resource) GVR() schema.GroupVersionResource { return res.State().gvr }
+
+func (res *Resource) name() string { return res.GVR().GroupResource().String() }
 
 // State returns the last published state. The caller must not change it.
 func (res *Resource) State() *State { return res.published.Load() }
@@ -99,6 +103,9 @@ func (res *Resource) perform(a action, s *Session) bool {
 		s.Close()
 	case cached:
 		res.noteCached(s)
+	case move:
+		res.definitions = definitionHistory{}
+		res.mirror.move(res, a.from)
 	case checkSoon:
 		select {
 		case res.wake <- struct{}{}:
@@ -124,8 +131,10 @@ func (res *Resource) log(a note) {
 }
 
 // run drives the resource until ctx ends. It returns an error if a resource on demand cannot be
-// cached, and errOtherVersion if the resource must be cached in another version.
+// cached.
 func (res *Resource) run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, res.stop)()
+	ctx = res.ctx
 	next := res.take(input{typ: inBegin})
 	for {
 		if f, ok := next.(finish); ok {
@@ -143,13 +152,8 @@ func (res *Resource) run(ctx context.Context) error {
 func (res *Resource) block(ctx context.Context, a action) input {
 	switch a := a.(type) {
 	case ask:
-		any := res.GVR
-		if res.anyVersion {
-			any.Version = ""
-		}
-		preferred, err := res.mirror.discoverer.preferredVersion(ctx, any)
-		res.preferred = preferred
-		return input{typ: inPreferred, err: err, other: err == nil && preferred != res.GVR}
+		version, err := res.mirror.discoverer.preferredVersion(ctx, res.GVR().Group)
+		return input{typ: inPreferred, err: err, version: version}
 	case describe:
 		s, err := res.newSession(ctx)
 		return input{typ: inDescribed, session: s, err: err}
@@ -171,20 +175,20 @@ func (res *Resource) runSession(s *Session) input {
 	// The restore tracker is notified of the end before the session is withdrawn. Otherwise a watch
 	// from before a restore could be forwarded in between.
 	restores := &res.mirror.Restores
-	restores.SessionEnded(res.GVR, s.Version(), errors.Is(cause, feed.ErrWentBack))
+	restores.SessionEnded(res.GVR(), s.Version(), errors.Is(cause, feed.ErrWentBack))
 	if errors.Is(cause, errAggregated) {
-		restores.replaced(res.GVR)
+		restores.replaced(res.GVR())
 	}
 	return input{typ: inEnded, err: cause, objects: s.Store().Len()}
 }
 
 // listed records that the first list of a session is complete.
 func (res *Resource) listed(s *Session) {
-	res.mirror.initSeconds.WithLabelValues(res.GVR.Group, res.GVR.Resource).Observe(time.Since(s.begun).Seconds())
+	res.mirror.initSeconds.WithLabelValues(res.GVR().Group, res.GVR().Resource).Observe(time.Since(s.begun).Seconds())
 	// The last session may have ended for another reason before it could find the restore, for
 	// instance because the upstream has another version now. The sessions of other resources must end
 	// before this session serves.
-	if res.mirror.Restores.revealsRestore(res.GVR, s.Version()) {
+	if res.mirror.Restores.revealsRestore(res.GVR(), s.Version()) {
 		res.mirror.endOthers(res)
 	}
 	res.take(input{typ: inListed})
@@ -194,7 +198,7 @@ func (res *Resource) listed(s *Session) {
 // tracker: before s serves, a notified tracker would let a watch from before a restore resume. Then
 // it reads the time of a drain, since Drain stores that time before it looks for sessions.
 func (res *Resource) noteCached(s *Session) {
-	res.mirror.Restores.SessionBegan(res.GVR)
+	res.mirror.Restores.SessionBegan(res.GVR())
 	if by := res.mirror.drainTime(); !by.IsZero() {
 		s.Cache().Drain(time.Until(by))
 	}
@@ -239,8 +243,8 @@ func (res *Resource) monitor(s *Session) {
 			return
 		}
 		in := input{typ: inChecked}
-		if in.redefined = defined.redefines(m.discoverer.definition(s.ctx, res.GVR), time.Now()); !in.redefined {
-			in.err = m.discoverer.servedLocally(s.ctx, res.GVR.GroupVersion())
+		if in.redefined = defined.redefines(m.discoverer.definition(s.ctx, res.GVR()), time.Now()); !in.redefined {
+			in.err = m.discoverer.servedLocally(s.ctx, res.GVR().GroupVersion())
 		}
 		if s.ctx.Err() != nil {
 			return

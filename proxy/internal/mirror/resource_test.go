@@ -50,9 +50,9 @@ func (h logHook) Handle(_ context.Context, r slog.Record) error {
 func (m *Mirror) load(t *testing.T, resource string) *Resource {
 	t.Helper()
 	res := newResource(m, pods.GroupVersion().WithResource(resource), settings{})
-	m.byGVR[res.GVR] = res
+	m.byGVR[res.GVR()] = res
 	res.take(input{typ: inBegin})
-	s := &Session{Info: &resourceInfo{Resource: watchcache.Resource{GroupVersionResource: res.GVR, Kind: "Kind"}, encoding: wire.JSON}, warnings: &warnings{}}
+	s := &Session{Info: &resourceInfo{Resource: watchcache.Resource{GroupVersionResource: res.GVR(), Kind: "Kind"}, encoding: wire.JSON}, warnings: &warnings{}}
 	s.ctx, s.End = context.WithCancelCause(t.Context())
 	var err error
 	if s.Feed, err = feed.New(res.feedConfig(s)); err != nil {
@@ -126,8 +126,8 @@ func TestFoundRestoreEndsOthersFirst(t *testing.T) {
 	m := withoutUpstream(t, func(string) {})
 	finder, other := m.load(t, "pods"), m.load(t, "configmaps")
 	other.take(input{typ: inListed})
-	m.Restores.SessionBegan(finder.GVR)
-	m.Restores.SessionEnded(finder.GVR, 100, false)
+	m.Restores.SessionBegan(finder.GVR())
+	m.Restores.SessionEnded(finder.GVR(), 100, false)
 	found := 0
 	m.cfg.OnWentBack = func() {
 		if found++; finder.Serving() != nil {
@@ -158,7 +158,7 @@ func TestTrackedBeforeWithdrawn(t *testing.T) {
 		if withdrawn++; res.State().Session != nil || res.State().phase != phaseWaiting {
 			t.Errorf("while %s", res.State().phase)
 		}
-		if !m.Restores.isUnread(res.GVR) {
+		if !m.Restores.isUnread(res.GVR()) {
 			t.Error("the tracker does not know that the session has ended")
 		}
 	})
@@ -166,7 +166,7 @@ func TestTrackedBeforeWithdrawn(t *testing.T) {
 	s := res.State().Session
 	res.listed(s)
 	m.Restores.WentBack() // another resource finds the restore
-	m.Restores.SessionBegan(res.GVR)
+	m.Restores.SessionBegan(res.GVR())
 	s.End(feed.ErrWentBack)
 	in := res.runSession(s)
 	if in.typ != inEnded || !errors.Is(in.err, feed.ErrWentBack) || res.Serving() != s {
@@ -210,7 +210,7 @@ func TestReadsLongAfterRedefinition(t *testing.T) {
 		waits   bool
 	}{{MinProofObjects, time.Second, true}, {MinProofObjects, rereadTime, false}, {MinProofObjects - 1, time.Second, false}} {
 		res := newResource(m, pods, settings{})
-		st := newState(res.settings)
+		st := newState(pods, res.settings)
 		st.phase, st.objects, st.redefined = phaseWaiting, tt.objects, time.Now().Add(-tt.before)
 		res.published.Store(st)
 		m.byGVR[pods] = res

@@ -30,9 +30,9 @@ type Session struct {
 // newSession asks the upstream to describe the resource and returns a session, which lasts until
 // ctx ends. The caller must run and close it.
 func (res *Resource) newSession(ctx context.Context) (_ *Session, err error) {
-	info, err := res.mirror.discoverer.discover(ctx, res.GVR)
+	info, err := res.mirror.discoverer.discover(ctx, res.GVR())
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", res.GVR, err)
+		return nil, fmt.Errorf("%s: %w", res.GVR(), err)
 	}
 	s := &Session{Info: info, warnings: &warnings{}, begun: time.Now()}
 	s.ctx, s.End = context.WithCancelCause(ctx)
@@ -58,7 +58,7 @@ func (res *Resource) feedConfig(s *Session) feed.Config {
 			Resource: s.Info.Resource, BookmarkInterval: opts.BookmarkInterval, MinWatch: opts.MinWatch, ExpireLate: opts.ExpireSlowWatches,
 			LabelSets: true, Flush: res.mirror.flush, Closed: errReread,
 		},
-		Reflector: reflector.Config{Name: res.GVR.String(), Server: &res.mirror.server, OnStatus: func(st reflector.Status) {
+		Reflector: reflector.Config{Name: res.GVR().String(), Server: &res.mirror.server, OnStatus: func(st reflector.Status) {
 			res.take(input{typ: inStatus, err: st.Err, watching: st.Phase == reflector.Watching, synced: st.Synced, attempts: st.Attempts})
 		}},
 		Reserve:  res.reserve,

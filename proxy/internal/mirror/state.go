@@ -1,6 +1,10 @@
 package mirror
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
 // phase says what the proxy is doing about a resource.
 type phase int
@@ -25,7 +29,6 @@ const (
 // settings are the properties of a resource that never change.
 type settings struct {
 	onDemand   bool // cached because a client read it; false: cached because Config.Resources names it
-	unresolved bool // run returns once the version to cache is known
 	anyVersion bool // configured without a version, so cached in the version that the upstream prefers
 	restart    time.Duration
 }
@@ -34,6 +37,7 @@ type settings struct {
 // the last published State, which does not change.
 type State struct {
 	settings
+	gvr      schema.GroupVersionResource // the version is empty while it is unknown
 	phase    phase
 	stopping bool // the resource is evicted, or the proxy ends
 	// Session is the session that runs, in phaseLoading and phaseServing, and otherwise nil. step only
@@ -76,7 +80,9 @@ type sessionState struct {
 	refusals int
 }
 
-func newState(of settings) *State { return &State{settings: of, unserved: StandingLoading} }
+func newState(gvr schema.GroupVersionResource, of settings) *State {
+	return &State{settings: of, gvr: gvr, unserved: StandingLoading}
+}
 
 // serving returns the session that can answer reads, or nil.
 func (s *State) serving() *Session {
@@ -133,7 +139,7 @@ type input struct {
 	// inEnded it is the reason for which the session ends.
 	err       error
 	session   *Session // for inDescribed without err
-	other     bool     // for inPreferred: the version differs from the resource's
+	version   string   // for inPreferred without err
 	watching  bool     // for inStatus
 	synced    bool     // for inStatus
 	attempts  int      // for inStatus: attempts that failed in a row

@@ -22,9 +22,6 @@ const (
 	maxRestartDelay = 5 * time.Second
 )
 
-// errOtherVersion ends a resource that must be cached in another version.
-var errOtherVersion = errors.New("the upstream prefers another version")
-
 // step returns the state that follows from state s and input in, and the actions to perform. It
 // contains the whole logic of how a resource is cached. It reads no clock and sends no request.
 func step(s State, in input) (State, []action) {
@@ -75,7 +72,7 @@ func (m *machine) begin() {
 	switch {
 	case m.stopping:
 		m.finish(nil)
-	case m.unresolved:
+	case m.gvr.Version == "":
 		m.phase = phaseAsking
 		m.do(ask{})
 	default:
@@ -97,13 +94,17 @@ func (m *machine) sleep(d time.Duration) {
 // preferred must be called when the upstream has been asked which version it prefers.
 func (m *machine) preferred() {
 	switch {
-	case m.stopping, m.unresolved && m.in.err == nil:
+	case m.stopping:
 		m.finish(nil)
-	case m.unresolved:
+	case m.in.err != nil && m.gvr.Version == "":
 		m.fail(m.in.err)
 		m.sleep(maxRestartDelay)
-	case m.in.other:
-		m.finish(errOtherVersion)
+	case m.in.err == nil && m.in.version != m.gvr.Version:
+		m.do(move{m.gvr})
+		// What is known about the other version does not apply to this one.
+		m.Err, m.unserved, m.cause, m.delay, m.objects, m.redefined = "", StandingLoading, nil, 0, 0, time.Time{}
+		m.gvr.Version = m.in.version
+		m.begin()
 	default:
 		m.retry(m.cause)
 	}
@@ -147,22 +148,9 @@ func (m *machine) status() {
 	if failed {
 		m.countFailure(err)
 	}
-	if m.attempts >= finalAttempts && (m.attempts >= finalMissing || !m.unknown) && isFinal(err) {
+	if m.attempts >= finalAttempts && (m.attempts >= finalMissing || !m.unknown) && standingAfter(err) != StandingLoading {
 		m.do(end{err})
 	}
-}
-
-// isFinal reports whether a session must end if its requests fail with err repeatedly.
-func isFinal(err error) bool {
-	for _, final := range []error{
-		reflector.ErrUnknownResource, reflector.ErrMethodNotAllowed, reflector.ErrForbidden, reflector.ErrUnauthorized,
-		reflector.ErrRejected, reflector.ErrEncoding,
-	} {
-		if errors.Is(err, final) {
-			return true
-		}
-	}
-	return false
 }
 
 // noteBehind logs when a cached resource falls behind the upstream, and when it is current again.

@@ -20,7 +20,7 @@ import (
 
 // TestStories runs each file of testdata/stories through step. Each command is an input:
 //
-//	config [on-demand] [unresolved] [any-version]    before begin
+//	config [on-demand] [unresolved] [any-version]    before begin; unresolved: the version is unknown
 //	begin
 //	preferred [other] [failed=WHAT]                  see failure
 //	described [failed=WHAT]
@@ -38,10 +38,14 @@ import (
 // the state.
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, filepath.Join("testdata", "stories"), func(t *testing.T, path string) {
-		s, now := *newState(settings{restart: time.Second}), time.Unix(0, 0)
+		s, now := *newState(pods, settings{restart: time.Second}), time.Unix(0, 0)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "config" {
-				s = *newState(settings{onDemand: d.HasArg("on-demand"), unresolved: d.HasArg("unresolved"), anyVersion: d.HasArg("any-version"), restart: time.Second})
+				gvr := pods
+				if d.HasArg("unresolved") {
+					gvr.Version = ""
+				}
+				s = *newState(gvr, settings{onDemand: d.HasArg("on-demand"), anyVersion: d.HasArg("any-version"), restart: time.Second})
 				return ""
 			}
 			in := storyInput(t, d)
@@ -75,7 +79,10 @@ func storyInput(t *testing.T, d *datadriven.TestData) input {
 		"begin": inBegin, "preferred": inPreferred, "described": inDescribed, "listed": inListed, "status": inStatus, "checked": inChecked,
 		"refused": inRefused, "restored": inRestored, "ended": inEnded, "woke": inWoke, "unwell": inUnwell, "stop": inStop,
 	}
-	in := input{typ: types[d.Cmd], watching: d.HasArg("watching"), synced: d.HasArg("synced"), other: d.HasArg("other"), redefined: d.HasArg("redefined")}
+	in := input{typ: types[d.Cmd], watching: d.HasArg("watching"), synced: d.HasArg("synced"), version: pods.Version, redefined: d.HasArg("redefined")}
+	if d.HasArg("other") {
+		in.version = "v2"
+	}
 	what := ""
 	if in.typ == inNone {
 		d.Fatalf(t, "unknown command")
@@ -190,6 +197,7 @@ func changes(a, b *State) string {
 		}
 		return t.Sub(time.Unix(0, 0)).String()
 	}
+	change("version", quoted(a.gvr.Version), quoted(b.gvr.Version))
 	change("phase", a.phase, b.phase)
 	change("standing", a.Standing(), b.Standing())
 	change("error", quoted(a.Err), quoted(b.Err))
@@ -221,9 +229,11 @@ func quoted(s string) string {
 func TestStepsFromAnywhere(t *testing.T) {
 	for seed := range uint64(500) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		s := *newState(settings{onDemand: rng.IntN(2) == 0, restart: time.Second})
+		s := *newState(pods, settings{onDemand: rng.IntN(2) == 0, restart: time.Second})
 		if !s.onDemand {
-			s.unresolved, s.anyVersion = rng.IntN(2) == 0, rng.IntN(2) == 0
+			if s.anyVersion = rng.IntN(2) == 0; s.anyVersion && rng.IntN(2) == 0 {
+				s.gvr.Version = ""
+			}
 		}
 		now := time.Unix(0, 0)
 		for i := range 300 {
@@ -232,7 +242,7 @@ func TestStepsFromAnywhere(t *testing.T) {
 				continue
 			}
 			now = now.Add(time.Duration(rng.Int64N(int64(rereadTime))))
-			in.at, in.watching, in.synced, in.other = now, rng.IntN(2) == 0, rng.IntN(2) == 0, rng.IntN(2) == 0
+			in.at, in.watching, in.synced, in.version = now, rng.IntN(2) == 0, rng.IntN(2) == 0, []string{"v1", "v2"}[rng.IntN(2)]
 			in.redefined, in.attempts, in.objects = rng.IntN(4) == 0, rng.IntN(finalMissing+2), rng.IntN(200)
 			if rng.IntN(2) == 0 || in.typ == inRefused || in.typ == inEnded {
 				in.err = failure(slices.Sorted(maps.Keys(failures))[rng.IntN(len(failures))])
@@ -260,6 +270,7 @@ func (p phase) String() string {
 	return [...]string{"starting", "asking", "describing", "loading", "serving", "waiting", "finished"}[p]
 }
 
+func (move) String() string     { return "move to the version" }
 func (ask) String() string      { return "ask for the preferred version" }
 func (describe) String() string { return "describe" }
 func (run) String() string      { return "run the session" }

@@ -3,6 +3,7 @@ package review
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -23,20 +24,17 @@ import (
 // HasImpersonation reports whether the headers contain impersonation headers.
 func HasImpersonation(h http.Header) bool {
 	for name := range h {
-		if strings.HasPrefix(name, "Impersonate-") {
+		if isImpersonation(name, nil) {
 			return true
 		}
 	}
 	return false
 }
 
-func DropImpersonation(h http.Header) {
-	for name := range h {
-		if strings.HasPrefix(name, "Impersonate-") {
-			delete(h, name)
-		}
-	}
-}
+// DropImpersonation removes the impersonation headers.
+func DropImpersonation(h http.Header) { maps.DeleteFunc(h, isImpersonation) }
+
+func isImpersonation(name string, _ []string) bool { return strings.HasPrefix(name, "Impersonate-") }
 
 // ErrUnnamed is returned for an impersonation without a user name, which is not sent. The upstream
 // would accept such a request as one of the proxy itself.
@@ -71,7 +69,7 @@ func survivesForwarding(who user.Info) bool {
 // changed. It is for all callers, with a token or a certificate.
 func CheckImpersonation(h http.Header) error {
 	for name, values := range h {
-		if strings.HasPrefix(name, "Impersonate-") && slices.ContainsFunc(values, func(v string) bool { return !survivesHeader(v) }) {
+		if isImpersonation(name, nil) && slices.ContainsFunc(values, func(v string) bool { return !survivesHeader(v) }) {
 			return apierrors.NewBadRequest("the value of the header " + name + " cannot be forwarded unchanged")
 		}
 	}
