@@ -87,5 +87,4 @@ var (
 
 var errNoConfig = optionsError(errors.New("no rest.Config"))
 
-// optionsError wraps err in ErrInvalidOptions.
 func optionsError(err error) error { return fmt.Errorf("%w: %w", ErrInvalidOptions, err) }

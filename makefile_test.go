@@ -11,7 +11,6 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// testName matches the declaration of a test, and captures its name.
 var testName = regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
 
 // TestMakefile checks that the Makefile's targets run every test. They must run the packages of all

@@ -163,7 +163,6 @@ func phrasePattern(phrases []string) *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(alternatives, "|"))
 }
 
-// link matches a link or an image in a document.
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|href)="([^"]+)"`)
 
 // TestLinks checks that links from documents into the repository lead to existing files and

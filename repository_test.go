@@ -48,7 +48,6 @@ func repository(t *testing.T, name string) map[string]string {
 	return found
 }
 
-// textOf returns the text of a file of the repository.
 func textOf(t *testing.T, path string) string {
 	t.Helper()
 	all, err := readRepository()

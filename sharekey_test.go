@@ -277,7 +277,6 @@ func write(t *testing.T, do func(*wire.Meta, []byte) error, p *corev1.Pod) {
 	check.NoError(t, do(&m, raw))
 }
 
-// podOf returns a pod with a uid and a resourceVersion.
 func podOf(name, uid, resourceVersion string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: types.UID(uid), ResourceVersion: resourceVersion, Labels: map[string]string{"a": name}},

@@ -37,7 +37,7 @@ type Sink interface {
 	// If the server no longer has the changes since that version, a replace follows.
 	ResourceVersion() (string, error)
 
-	// BeginReplace starts a replace. The previous one has been ended or aborted.
+	// BeginReplace starts a replace. The previous replace has ended or was aborted.
 	BeginReplace() error
 	// EndReplace ends the replace: the sink's new state is exactly the objects that Put has added
 	// since BeginReplace and Delete has not removed. The state has the version resourceVersion.

@@ -127,7 +127,6 @@ func runInformer[T weir.Object](t *testing.T, ctx context.Context, inf *weir.Inf
 	return stop
 }
 
-// acquire returns a shared informer, or fails the test.
 func acquire[T weir.Object](t *testing.T, f *weir.Factory, opts weir.Options) *weir.SharedInformer[T] {
 	t.Helper()
 	inf, err := weir.Acquire[T](f, opts)

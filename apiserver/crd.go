@@ -66,7 +66,8 @@ func readDefinition(o object) (*crdDefinition, error) {
 	return d, nil
 }
 
-// resources returns the served versions. The storage version comes first.
+// resources returns the served versions as Resources. The storage version is the first, if it is
+// served.
 func (d *crdDefinition) resources() []Resource {
 	var out []Resource
 	for _, v := range d.Spec.Versions {

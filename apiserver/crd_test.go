@@ -271,7 +271,7 @@ func as(u *unstructured.Unstructured, plural, group string) {
 	unstructured.SetNestedField(u.Object, plural, "spec", "names", "plural")
 }
 
-// versions makes a definition define one version.
+// versions replaces the versions of a definition by one version.
 func versions(u *unstructured.Unstructured, name string) {
 	unstructured.SetNestedSlice(u.Object, []any{map[string]any{"name": name, "served": true, "storage": true}}, "spec", "versions")
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// create answers a POST.
 func (s *Server) create(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	o, err := res.fromRequest(w, r)
 	if err != nil {

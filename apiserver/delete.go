@@ -38,7 +38,6 @@ func deleteOptions(w http.ResponseWriter, r *http.Request) (*metav1.DeleteOption
 	return o, nil
 }
 
-// delete answers a DELETE of one object.
 func (s *Server) delete(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	options, err := deleteOptions(w, r)
 	if err != nil {
@@ -58,7 +57,6 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, res *servedResou
 	return nil
 }
 
-// writeSuccess answers a request with a Status of success.
 func writeSuccess(w http.ResponseWriter, r *http.Request, code int, details *metav1.StatusDetails) {
 	watchcache.WriteStatus(w, r, code, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Details: details,

@@ -212,7 +212,6 @@ func TestFaultWatchBuffer(t *testing.T) {
 	}
 }
 
-// filled creates n ConfigMaps with data.
 func (ts *testServer) filled(prefix string, n int, data map[string]string) {
 	ts.t.Helper()
 	for i := range n {

@@ -90,7 +90,6 @@ func statusField(o object) (v reflect.Value, ok bool) {
 	return v, v.IsValid()
 }
 
-// copyStatus copies the status from one object to another.
 func copyStatus(to, from object) {
 	if u, ok := to.(*unstructured.Unstructured); ok {
 		status, found := from.(*unstructured.Unstructured).Object["status"]

@@ -19,7 +19,6 @@ import (
 // patcher applies a patch to the JSON of an object.
 type patcher func(text []byte) ([]byte, error)
 
-// patch answers a PATCH.
 func (s *Server) patch(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	apply, err := res.patcher(w, r)
 	if err != nil {
@@ -33,7 +32,6 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, res *servedResour
 	return res.cache.WriteObject(w, r, http.StatusOK, raw)
 }
 
-// patched returns an object with a patch applied.
 func (b *bodyReader) patched(o object, apply patcher, strict bool) (object, error) {
 	text, err := b.toJSON(o)
 	if err != nil {

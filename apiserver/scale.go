@@ -95,7 +95,6 @@ func (res *servedResource) scaleChange(w http.ResponseWriter, r *http.Request, q
 	}, nil
 }
 
-// scaleOf returns the scale of an object.
 func (res *servedResource) scaleOf(o object) (*autoscalingv1.Scale, error) {
 	u, err := res.toUnstructured(o)
 	if err != nil {
@@ -145,7 +144,6 @@ func selectorText(value any) (string, error) {
 	return "", nil
 }
 
-// withScale returns o with the replicas of scale.
 func (res *servedResource) withScale(o object, scale *autoscalingv1.Scale, q request.Path) (object, error) {
 	switch {
 	case scale.Name != "" && scale.Name != q.Name:
@@ -170,7 +168,6 @@ func (res *servedResource) withScale(o object, scale *autoscalingv1.Scale, q req
 	return res.fromJSON(text, false)
 }
 
-// toUnstructured converts an object to an unstructured one.
 func (b *bodyReader) toUnstructured(o object) (*unstructured.Unstructured, error) {
 	text, err := b.toJSON(o)
 	u := &unstructured.Unstructured{}

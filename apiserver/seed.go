@@ -22,7 +22,7 @@ var (
 	serviceAccountsResource = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
 )
 
-// systemNamespaces exist in every cluster.
+// systemNamespaces are the namespaces that every cluster has.
 var systemNamespaces = []string{"default", "kube-node-lease", "kube-public", "kube-system"}
 
 // seed creates the namespaces and the simulated objects, and starts the churn of the simulated

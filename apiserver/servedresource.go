@@ -21,7 +21,6 @@ type servedResource struct {
 // verbs are the verbs of every resource, in the order of discovery.
 var verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
-// statusVerbs are the verbs of the status subresource.
 var statusVerbs = []string{"get", "patch", "update"}
 
 // complete returns r with defaults for the optional fields that are empty.

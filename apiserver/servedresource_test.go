@@ -25,7 +25,6 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// servedKind is a kind in a discovery document.
 type servedKind struct {
 	schema.GroupVersion
 	metav1.APIResource

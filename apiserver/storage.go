@@ -93,7 +93,6 @@ func (s *storage) apply(rv, before uint64) {
 	s.writer.Progress(resourceversion.Format(rv))
 }
 
-// get returns the current bytes of an object.
 func (s *storage) get(key string) (raw []byte, ok bool, err error) {
 	o, ok := s.store.Get(key)
 	if !ok {
@@ -117,7 +116,6 @@ func (s *storage) deleteAll() {
 	}
 }
 
-// key returns the key of an object in its store.
 func key(namespace, name string) string {
 	if namespace == "" {
 		return name

@@ -57,7 +57,6 @@ func (r *Resource) subresources() (out []*subresource) {
 	return out
 }
 
-// find returns the subresource with this name, or nil.
 func (r *Resource) find(name string) *subresource {
 	for _, sub := range r.subresources() {
 		if sub.name == name {

@@ -86,7 +86,6 @@ func (ts *testServer) close() {
 	time.Sleep(time.Second)
 }
 
-// answer is the response to a raw request.
 type answer struct {
 	code   int
 	header http.Header
@@ -146,7 +145,6 @@ func (a answer) decode(t *testing.T, v any) {
 	}
 }
 
-// status decodes the response as a Status.
 func (a answer) status(t *testing.T) *metav1.Status {
 	t.Helper()
 	var s metav1.Status

@@ -14,7 +14,6 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// put answers a PUT.
 func (s *Server) put(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	o, err := res.fromRequest(w, r)
 	if err != nil {

@@ -284,7 +284,6 @@ var badWrites = []struct {
 	{"a POST to discovery", "POST", "/api", "", 405, nil},
 }
 
-// namedConfigMap returns the JSON of a ConfigMap.
 func namedConfigMap(name string) string {
 	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"%s"}}`, name)
 }

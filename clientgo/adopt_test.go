@@ -89,7 +89,6 @@ func TestAdoptsAllFields(t *testing.T) {
 	}
 }
 
-// limiter is a rate limiter that counts calls.
 type limiter struct {
 	flowcontrol.RateLimiter
 	waited atomic.Int32

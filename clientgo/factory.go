@@ -87,7 +87,6 @@ func clientFor[C any](cfg *rest.Config, build func(*rest.Config) (C, error)) (cl
 	return client, nil
 }
 
-// factory is an informers.SharedInformerFactory.
 type factory struct {
 	*Generated[kubernetes.Interface, internalinterfaces.NewInformerFunc]
 	upstreamFactory
@@ -167,7 +166,6 @@ func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.G
 	return genericInformer{inf, cache.NewGenericLister(inf.GetIndexer(), resource.GroupResource())}, nil
 }
 
-// genericInformer is an informers.GenericInformer.
 type genericInformer struct {
 	informer cache.SharedIndexInformer
 	lister   cache.GenericLister

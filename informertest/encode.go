@@ -45,7 +45,6 @@ const (
 func (enc encoding) isJSON() bool     { return enc == asJSON || enc == asJSONMetadata }
 func (enc encoding) isMetadata() bool { return enc >= asJSONMetadata }
 
-// mediaType returns the Content-Type of a body.
 func (enc encoding) mediaType() string {
 	if enc.isJSON() {
 		return typeJSON
@@ -64,7 +63,6 @@ func (enc encoding) types() (apiVersion, kind, listKind string) {
 // message is an API object that can be encoded as JSON or as protobuf.
 type message interface{ Marshal() ([]byte, error) }
 
-// encoded returns an object's encoding.
 func (enc encoding) encoded(object message) []byte {
 	var raw []byte
 	var err error
@@ -109,7 +107,6 @@ func (e *entry) spoil() {
 	}
 }
 
-// field appends a length-delimited protobuf field.
 func field(dst []byte, number protowire.Number, value []byte) []byte {
 	dst = protowire.AppendTag(dst, number, protowire.BytesType)
 	return protowire.AppendBytes(dst, value)

@@ -22,7 +22,6 @@ const (
 	deleted verb = "deleted"
 )
 
-// event is one call of a handler.
 type event struct {
 	verb
 	key      string

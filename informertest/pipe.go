@@ -24,7 +24,6 @@ func newPipes() *pipes {
 	return &pipes{Listener: testenv.Listen(), open: map[*pipeConn]struct{}{}}
 }
 
-// errRefused is the error of a dial while the server is down.
 var errRefused = &net.OpError{Op: "dial", Net: "pipe", Err: syscall.ECONNREFUSED}
 
 // Dial opens a connection to the server, or returns errRefused while the server is down.
@@ -72,7 +71,6 @@ func (p *pipes) setDown(down bool) {
 	}
 }
 
-// pipeConn is the server's end of a connection.
 type pipeConn struct {
 	net.Conn
 	pipes *pipes

@@ -28,7 +28,7 @@ var relists = []Story{
 	{Name: "RestoredFromBackup", Contract: "an informer follows a server that went back in time within half an hour", play: restoredFromBackup},
 }
 
-// change updates one pod, deletes one and creates one.
+// change updates one pod, deletes a second pod and creates a third.
 func (s *storyRun) change() {
 	s.server.Put(pod(nth(0), onNode("other")))
 	s.server.Delete(nth(1))
@@ -184,8 +184,8 @@ func firstListBroken(s *storyRun) {
 	l.getsOnly(100)
 }
 
-// relistBroken breaks the connection three times during a relist. The informer must still store all
-// objects.
+// relistBroken breaks the connection three times during a relist. The informer must keep all
+// objects, and handlers must receive exactly the missed changes.
 func relistBroken(s *storyRun) {
 	_, l := s.follower(100)
 	s.answer(3, Answer{Cut: 0.5})

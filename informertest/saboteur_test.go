@@ -22,7 +22,8 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// handled changes every handler that is registered with an informer.
+// handled is an informer that replaces each handler by the result of change before it registers the
+// handler.
 type handled struct {
 	informertest.Informer
 	change func(informertest.Handler) informertest.Handler
@@ -239,7 +240,6 @@ func transformsNewer(o *informertest.Options) {
 	}
 }
 
-// trip is a function that implements http.RoundTripper.
 type trip func(*http.Request) (*http.Response, error)
 
 func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

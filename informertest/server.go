@@ -66,7 +66,6 @@ type change struct {
 	*entry
 }
 
-// version identifies a version of a pod.
 type version struct{ uid, rv string }
 
 func versionOf(p *corev1.Pod) version { return version{string(p.UID), p.ResourceVersion} }

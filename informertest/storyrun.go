@@ -49,7 +49,6 @@ func (s *storyRun) perform(story Story) {
 	story.play(s)
 }
 
-// end stops every informer and the server.
 func (s *storyRun) end() {
 	for _, i := range s.informers {
 		i.release()
@@ -125,7 +124,6 @@ func (s *storyRun) becomes(within time.Duration, cond func() bool) bool {
 	}
 }
 
-// storyInformer is an informer in a story.
 type storyInformer struct {
 	Informer
 	s         *storyRun
@@ -150,7 +148,6 @@ func (s *storyRun) informer(o Options) *storyInformer {
 	return i
 }
 
-// started returns a running informer with a listener.
 func (s *storyRun) started(o Options) (*storyInformer, *listener) {
 	inf := s.informer(o)
 	l := inf.listen(HandlerOptions{})
@@ -185,7 +182,6 @@ func (s *storyRun) syncsWithin(within time.Duration) *storyInformer {
 	return inf
 }
 
-// run starts the informer on a new goroutine.
 func (i *storyInformer) run() {
 	i.ran = true
 	go func() {
@@ -216,7 +212,6 @@ func (i *storyInformer) stop() {
 	}
 }
 
-// release unblocks the informer's listeners.
 func (i *storyInformer) release() {
 	for _, l := range i.listeners {
 		l.letGo()

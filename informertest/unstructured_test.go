@@ -169,7 +169,6 @@ var (
 	metadataFails = decodes("what cannot be decoded is not in the metadata")
 )
 
-// with merges several maps of stories.
 func with(fails ...map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, f := range fails {

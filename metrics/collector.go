@@ -38,7 +38,6 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	})
 }
 
-// eachInformer calls send with each running informer.
 func eachInformer(to chan<- prometheus.Metric, send func(*informer)) {
 	for _, e := range engine.Running() {
 		labels, resource := labelsOf(e)
@@ -46,11 +45,10 @@ func eachInformer(to chan<- prometheus.Metric, send func(*informer)) {
 	}
 }
 
-// informer sends the metrics of one informer to the channel to.
 type informer struct {
 	to       chan<- prometheus.Metric
 	labels   []string
-	resource string // client-go's metrics have it in place of the kind
+	resource string // a label of client-go's metrics, in place of the kind
 	engine   *engine.Engine
 }
 
@@ -121,7 +119,6 @@ func (i *informer) state(now time.Time) {
 	i.gauge(unreadableDesc, float64(skipped))
 }
 
-// number returns 1 for true and 0 for false.
 func number(b bool) float64 {
 	if b {
 		return 1
@@ -146,7 +143,6 @@ func (i *informer) contents() {
 	i.counter(decodedReadsDesc, float64(misses), "miss")
 }
 
-// requests sends the counts of the informer's requests.
 func (i *informer) requests() {
 	r := i.engine.Requests()
 	if r == nil {
@@ -168,7 +164,6 @@ type handlerState struct {
 	totals                      engine.Totals
 }
 
-// add adds the handlers of a group to s.
 func (s *handlerState) add(group engine.HandlerGroup) {
 	s.totals = s.totals.Plus(group.Left)
 	for _, r := range group.Leaving {
@@ -185,7 +180,6 @@ func (s *handlerState) add(group engine.HandlerGroup) {
 	}
 }
 
-// handlers sends the metrics of the informer's handlers.
 func (i *informer) handlers() {
 	byName := map[string]*handlerState{}
 	for name, group := range i.engine.HandlerGroups() {

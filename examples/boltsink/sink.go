@@ -146,7 +146,6 @@ func (s *boltSink) add(c change) error {
 	return nil
 }
 
-// write writes the collected changes.
 func (s *boltSink) write(tx *bbolt.Tx) error {
 	objects := tx.Bucket(bucketOf(s.to))
 	for _, c := range s.batch {
