@@ -14,31 +14,30 @@ import (
 // difference is one value in which the current object differs from the template that it is
 // compared with.
 type difference struct {
-	token int32 // the token's index in the plan
+	token int32 // the token's index in the template
 	at    int32 // of a map: the index of its entries' tokens in the scratch
 	value uint64
 }
 
-// maxRecentPlans is the number of recent plans that decodeLikeOthers tries for an object before the
+// maxRecent is the number of recent templates that decodeLikeOthers tries for an object before the
 // object is split into tokens.
-const maxRecentPlans = 4
+const maxRecent = 4
 
 // decodeLikeOthers decodes an object by copying a template, if the object has the same fields as a
-// recent object. ok is false if no plan fits.
+// recent object. ok is false if no recent template fits.
 func (d *decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer, ok bool) {
 	if len(raw) > maxSize {
 		return nil, false
 	}
-	for _, p := range s.recentPlans {
-		if p == nil || p.decoder != d || p.template == nil {
+	for _, t := range s.recent {
+		if t == nil || t.decoder != d {
 			continue
 		}
 		s.raw, s.fields = raw, d.fields
-		alike := s.compare(p.template)
+		alike := s.compare(t)
 		if alike {
-			s.remember(p)
-			ok = s.copyTemplate(p)
-			image = s.image
+			s.remember(t)
+			image, ok = s.copyTemplate(t)
 		}
 		if s.reset(); alike {
 			return image, ok
@@ -47,14 +46,36 @@ func (d *decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer
 	return nil, false
 }
 
-// remember makes p the first plan that the next object is compared with.
-func (s *scratch) remember(p *plan) {
+// templateOf returns a template that has the same fields as the tokens of the current object, and
+// records their differences. It makes a template if templates.find reports that it should. It
+// returns nil if there is none.
+func (d *decoder) templateOf(s *scratch) *template {
+	t, worth := d.templates.find(s.print)
+	switch {
+	case t != nil:
+		if tokens := len(s.tokens); !s.compare(t) {
+			s.tokens, s.differences = s.tokens[:tokens], s.differences[:0]
+			return nil
+		}
+	case worth:
+		if t = d.newTemplate(s); t != nil {
+			d.templates.keep(s.print, t)
+		}
+	}
+	if t != nil {
+		s.remember(t)
+	}
+	return t
+}
+
+// remember makes t the first template that the next object is compared with.
+func (s *scratch) remember(t *template) {
 	i := 0
-	for i < maxRecentPlans-1 && s.recentPlans[i] != p {
+	for i < maxRecent-1 && s.recent[i] != t {
 		i++
 	}
-	copy(s.recentPlans[1:i+1], s.recentPlans[:i])
-	s.recentPlans[0] = p
+	copy(s.recent[1:i+1], s.recent[:i])
+	s.recent[0] = t
 }
 
 // compare records the differences between the current object and c. It returns false if their
@@ -164,61 +185,67 @@ func prefix(a, b []byte) (n int) {
 	return n
 }
 
-// copyTemplate makes the current object a copy of the template of p, and then sets the values that
-// differ.
-func (s *scratch) copyTemplate(p *plan) bool {
-	c, object := p.template, reflect.New(p.shape.goType)
-	object.Elem().Set(reflect.NewAt(p.shape.goType, c.image).Elem())
-	s.image = object.UnsafePointer()
-	for i := range c.moves {
-		m := &c.moves[i]
-		*(*unsafe.Pointer)(unsafe.Add(s.image, m.to)) = unsafe.Add(s.image, m.piece)
+// copyTemplate returns a copy of a template with the values of the current object that differ. ok
+// is false if Unmarshal must decode the object.
+func (s *scratch) copyTemplate(t *template) (image unsafe.Pointer, ok bool) {
+	object := reflect.New(t.shape.goType)
+	object.Elem().Set(reflect.NewAt(t.shape.goType, t.image).Elem())
+	image = object.UnsafePointer()
+	s.image = image
+	for i := range t.moves {
+		m := &t.moves[i]
+		*(*unsafe.Pointer)(unsafe.Add(image, m.to)) = unsafe.Add(image, m.piece)
 	}
-	repeated := c.repeated
+	repeated := t.repeated
 	for i := range s.differences {
 		diff := &s.differences[i]
-		at := c.stepOf[diff.token]
+		at := t.stepOf[diff.token]
 		for len(repeated) > 0 && repeated[0].step < at {
-			if !s.repeatStep(p, &repeated[0]) {
-				return false
+			if !s.repeatStep(t, &repeated[0]) {
+				return nil, false
 			}
 			repeated = repeated[1:]
 		}
 		if len(repeated) > 0 && repeated[0].step == at {
 			repeated = repeated[1:]
 		}
-		if !s.putRight(&p.steps[at], diff) {
-			return false
+		s.one[0].value = diff.value
+		tokens := s.one[:]
+		if t.steps[at].field.kind == mapping {
+			tokens = s.tokens[diff.at:]
+		}
+		if !s.followStep(&t.steps[at], tokens) {
+			return nil, false
 		}
 	}
 	for i := range repeated {
-		if !s.repeatStep(p, &repeated[i]) {
-			return false
+		if !s.repeatStep(t, &repeated[i]) {
+			return nil, false
 		}
 	}
-	return true
-}
-
-// putRight sets one value of the copy that differs from the template's.
-func (s *scratch) putRight(st *step, diff *difference) bool {
-	if st.field.kind == mapping {
-		return s.followStep(st, s.tokens[diff.at:])
-	}
-	s.one[0].value = diff.value
-	return s.followStep(st, s.one[:])
+	return image, true
 }
 
 // repeatStep sets a value of the copy that assignment cannot copy: it clones the template's value,
 // or decodes the template's bytes again.
-func (s *scratch) repeatStep(p *plan, a *repeatedStep) bool {
-	st, from := &p.steps[a.step], p.template
+func (s *scratch) repeatStep(t *template, a *repeatedStep) bool {
+	st := &t.steps[a.step]
 	if a.clone != nil {
-		a.clone(unsafe.Add(s.image, st.to), unsafe.Add(from.image, st.to))
+		a.clone(unsafe.Add(s.image, st.to), unsafe.Add(t.image, st.to))
 		return true
 	}
 	raw := s.raw
-	s.raw = from.raw
-	ok := s.followStep(st, p.tokens[st.token:])
+	s.raw = t.raw
+	ok := s.followStep(st, t.tokens[st.token:])
 	s.raw = raw
 	return ok
+}
+
+// followStep sets the value of one step. tokens starts with the value's token.
+func (s *scratch) followStep(st *step, tokens []token) bool {
+	to := unsafe.Add(s.image, st.to)
+	if st.field.kind == mapping {
+		return st.field.setAll(s, to, tokens[:st.count])
+	}
+	return s.set(to, st.field, &tokens[0])
 }

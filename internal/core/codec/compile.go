@@ -58,7 +58,6 @@ func (c *compiler) message(t reflect.Type) (*message, bool) {
 		f := &m.fields[i]
 		f.index = uint32(len(c.fields))
 		c.fields = append(c.fields, f)
-		m.tokenFields = append(m.tokenFields, tokenField{f.message, f.index, f.kind, f.wireType, f.shareable})
 	}
 	return m, len(m.fields) > 0
 }

@@ -22,9 +22,8 @@ type decoder struct {
 	typeMeta int          // the index of its TypeMeta, or -1
 	tables                // the tables that decode objects; see compile
 
-	members   func() []*member // of the struct
-	lossyOnce sync.Once
-	lossy     lossy // set by the first call of keeps
+	members func() []*member // of the struct
+	lossy   func() lossy     // of the struct
 }
 
 var decoders sync.Map // by a struct's reflect.Type: *decoder, at most one per type
@@ -44,8 +43,12 @@ func decoderFor(t reflect.Type) *decoder {
 
 // newDecoder returns a decoder of the struct type t.
 func newDecoder(t reflect.Type) *decoder {
-	members := sync.OnceValue(func() []*member { return membersOf(t) })
-	return &decoder{goType: t, typeMeta: typeMetaIndex(t), members: members}
+	return &decoder{
+		goType:   t,
+		typeMeta: typeMetaIndex(t),
+		members:  sync.OnceValue(func() []*member { return membersOf(t) }),
+		lossy:    sync.OnceValue(func() lossy { return lossyOf(t) }),
+	}
 }
 
 // typeMetaIndex returns the index of a struct's TypeMeta field, or -1 if the struct has no such

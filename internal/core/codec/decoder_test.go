@@ -125,8 +125,7 @@ func pod(pods ...corev1.Pod) (raw []byte) {
 }
 
 // same checks that private and shared return the same values and errors as Unmarshal. It decodes
-// raw several times, because sharing and shapes start at the second occurrence, and plans at the
-// third.
+// raw several times, because sharing starts at the second occurrence, and copies of templates too.
 func same(t *testing.T, d *decoder, raw []byte) {
 	t.Helper()
 	want := reflect.New(d.goType).Interface().(protoMessage)
@@ -215,14 +214,16 @@ func nothingIsShared(t *testing.T, typ reflect.Type, raw []byte) {
 
 func TestConcurrent(t *testing.T) {
 	pods := podsim.New(40, 1)
-	d := decoderFor(reflect.TypeFor[*corev1.Pod]())
+	d := newDecoder(reflect.TypeFor[corev1.Pod]())
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			for i := range pods.Len() {
 				want := pods.Pod(i)
-				if got, err := d.shared(pod(*want)); err != nil || !equality.Semantic.DeepEqual(got, want) {
-					t.Errorf("pod %d: %v", i, err)
+				for _, decode := range []func(raw []byte) (any, error){d.shared, d.private} {
+					if got, err := decode(pod(*want)); err != nil || !equality.Semantic.DeepEqual(got, want) {
+						t.Errorf("pod %d: %v", i, err)
+					}
 				}
 			}
 		})

@@ -8,10 +8,10 @@
 // It splits an object into tokens, so that it allocates slices and maps at their final size.
 // docs/ablation.md has the measured gain of each of these mechanisms:
 //
-//   - Plans and templates: when a second object has the same sequence of fields, the codec makes a
-//     plan, which allocates the slices and pointers of further objects all at once, and a template.
-//     If an object has the same fields as a recent one, the codec copies the template and sets the
-//     values whose bytes differ. Without both, an event of a similar pod costs two thirds more CPU.
+//   - Templates: when a second object has the same sequence of fields, the codec makes a template,
+//     an object whose slices and pointers are one allocation. It copies the template for further
+//     objects with these fields, and sets the values whose bytes differ. Without templates, an
+//     event of a similar pod costs two thirds more CPU.
 //   - Boxes: the targets of pointers to numbers, texts and times are allocated separately. Without
 //     boxes, a program that keeps a pod's start time keeps the whole pod. If it does so for all
 //     pods, it uses 2.4 times client-go's memory.

@@ -17,11 +17,7 @@ func (d *decoder) keeps(value any) bool {
 	if v.Type().Elem() != d.goType || v.IsNil() {
 		return false
 	}
-	d.lossyOnce.Do(func() {
-		d.lossy = lossy{}
-		d.lossy.add(d.goType)
-	})
-	return d.lossy.keepsFields(v.Elem(), d.typeMeta)
+	return d.lossy().keepsFields(v.Elem(), d.typeMeta)
 }
 
 // lossy contains the fields whose values encoding may change, by struct type. It has an entry for a
@@ -31,6 +27,12 @@ type lossy map[reflect.Type][]lossyField
 type lossyField struct {
 	index   int  // -1 means that the struct's encoding is unknown
 	encoded bool // false means that the field must be empty, because it is not encoded
+}
+
+func lossyOf(t reflect.Type) lossy {
+	l := lossy{}
+	l.add(t)
+	return l
 }
 
 // add adds a struct type, and reports whether encoding may change its values. A struct may contain

@@ -51,7 +51,7 @@ type keptParts struct {
 func (k *keptParts) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func() error) {
 	t.Helper()
 	d := decoderFor(typ)
-	for way := range 5 { // field by field, with a shape, with a plan, as a copy
+	for way := range 5 { // field by field, while a template is made, as a copy
 		a, err := d.private(raw)
 		b, c, other := d.versions(raw, raw)
 		shared, another := d.shared(raw)

@@ -12,18 +12,7 @@ import (
 // message describes how to decode the fields of one struct. It is immutable after the compiler has
 // built it.
 type message struct {
-	fields      []field      // by field number
-	tokenFields []tokenField // the parts of fields that tokenize needs
-}
-
-// tokenField contains the parts of a field that tokenize needs. It is small, so that the
-// tokenFields of many fields fit into few cache lines.
-type tokenField struct {
-	message   *message
-	index     uint32
-	kind      fieldKind
-	wireType  protowire.Type
-	shareable bool
+	fields []field // by field number
 }
 
 // field describes how to decode one field of a struct, or one element of such a field.

@@ -34,14 +34,14 @@ type scratch struct {
 	fields  []*field // the fields of its decoder
 	tokens  []token
 	pieces  []int32        // indexes of the first token of each slice or pointer
-	print   uint64         // the hash of the fields, the key of the plan
-	noting  *plan          // the plan that is being made, or nil
+	print   uint64         // the hash of the fields, the key of the template
+	noting  *template      // the template that is being made, or nil
 	shape   *shape         // nil if each piece is allocated separately
 	image   unsafe.Pointer // the memory of the value
 	taken   int            // the number of used pieces of the shape
 	unusual bool           // the object has an unknown field, or a tag of more than two bytes
 
-	recentPlans [maxRecentPlans]*plan // most recent first; may belong to other decoders
+	recent [maxRecent]*template // most recent first; may belong to other decoders
 	// differences are those of the current object: at most one per token of its template.
 	differences []difference
 	one         [1]token // the token of a difference; reused to save allocations

@@ -10,7 +10,7 @@ import (
 
 // shape is the sequence of slices and pointers in an object, and the number of elements in each. A
 // piece is the elements of one slice, or the target of one pointer. Objects of a workload have the
-// same shape. Allocation takes most of the time of decoding. An object with a plan is therefore one
+// same shape. Allocation takes most of the time of decoding. A template is therefore one
 // allocation: a struct with a field for each piece. Strings, maps and boxes are allocated
 // separately.
 type shape struct {
@@ -29,14 +29,17 @@ func newShape(root reflect.Type, s *scratch) *shape {
 	if len(s.pieces) > maxPieces {
 		return nil
 	}
-	fields, size := []reflect.StructField{{Name: "Root", Type: root}}, root.Size()
-	for i, at := range s.pieces {
+	size := root.Size()
+	for _, at := range s.pieces {
 		t := &s.tokens[at]
-		piece := s.fields[t.field].of
-		if size += uintptr(t.count) * piece.size; t.count > maxCount || size > maxShapeSize {
+		if size += uintptr(t.count) * s.fields[t.field].of.size; t.count > maxCount || size > maxShapeSize {
 			return nil
 		}
-		fields = append(fields, reflect.StructField{Name: "P" + strconv.Itoa(i), Type: reflect.ArrayOf(int(t.count), piece.goType)})
+	}
+	fields := []reflect.StructField{{Name: "Root", Type: root}}
+	for i, at := range s.pieces {
+		t := &s.tokens[at]
+		fields = append(fields, reflect.StructField{Name: "P" + strconv.Itoa(i), Type: reflect.ArrayOf(int(t.count), s.fields[t.field].of.goType)})
 	}
 	sh := &shape{goType: reflect.StructOf(fields)}
 	for i := range s.pieces {

@@ -11,10 +11,10 @@ import (
 // tables are compiled from a Go type. They describe how to decode objects of the type without
 // generated code.
 type tables struct {
-	once    sync.Once // runs compile
-	message *message  // nil if Unmarshal must decode all objects
-	fields  []*field  // by index: the fields of the struct and of all structs inside it
-	plans   plans
+	once      sync.Once // runs compile
+	message   *message  // nil if Unmarshal must decode all objects
+	fields    []*field  // by index: the fields of the struct and of all structs inside it
+	templates templates
 }
 
 // compile builds the tables, about 200 KB for a pod. The first call that decodes runs it, because
@@ -72,7 +72,9 @@ func (d *decoder) decode(s *scratch, raw []byte) (image unsafe.Pointer, ok bool)
 		return nil, false
 	}
 	if !s.sharing {
-		return d.decodeByPlan(s)
+		if t := d.templateOf(s); t != nil {
+			return s.copyTemplate(t)
+		}
 	}
 	image = d.allocate(s, nil)
 	return image, s.decode(image, s.tokens)

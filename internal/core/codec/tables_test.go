@@ -25,9 +25,9 @@ func TestTablesOfEveryType(t *testing.T) {
 	})
 }
 
-// TestPlans checks that pods of a workload are decoded with plans, once their fields have occurred
-// twice, and that pods with one field more or less are decoded correctly too.
-func TestPlans(t *testing.T) {
+// TestTemplates checks that pods of a workload are copied from a template, once their fields have
+// occurred twice, and that pods with one field more or less are decoded correctly too.
+func TestTemplates(t *testing.T) {
 	d := &decoder{goType: reflect.TypeFor[corev1.Pod]()}
 	d.compile()
 	sim := podsim.New(50, 1)
@@ -47,7 +47,7 @@ func TestPlans(t *testing.T) {
 			if !d.tokenize(s, raw) {
 				t.Fatal("left to Unmarshal")
 			}
-			if p, _ := d.plans.find(s); p != nil {
+			if found, _ := d.templates.find(s.print); found != nil {
 				followed++
 			}
 			s.reset()
@@ -59,7 +59,7 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	if followed < 100 {
-		t.Errorf("only %d of %d pods were decoded by a plan", followed, 6*sim.Len())
+		t.Errorf("only %d of %d pods were copied from a template", followed, 6*sim.Len())
 	}
 }
 
@@ -139,24 +139,24 @@ func TestUnknownLayouts(t *testing.T) {
 	}
 }
 
-// TestPlansAreBounded checks that a decoder makes at most maxPlans plans, and none for an object
-// that is too large, and still decodes all objects.
-func TestPlansAreBounded(t *testing.T) {
+// TestTemplatesAreBounded checks that a decoder makes at most maxTemplates templates, and none for
+// an object that is too large, and still decodes all objects.
+func TestTemplatesAreBounded(t *testing.T) {
 	d := newDecoder(reflect.TypeFor[corev1.Pod]())
 	count := func() (n int) {
-		d.plans.kept.Range(func(any, any) bool { n++; return true })
+		d.templates.kept.Range(func(any, any) bool { n++; return true })
 		return n
 	}
 	for _, containers := range []int{maxCount + 1, maxPieces + 1} {
 		same(t, d, pod(corev1.Pod{Spec: corev1.PodSpec{Containers: make([]corev1.Container, containers)}}))
 	}
-	check.Equal(t, count(), 0, "plans of large objects")
-	for labels := range 2 * maxPlans {
+	check.Equal(t, count(), 0, "templates of large objects")
+	for labels := range 2 * maxTemplates {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{}}}
 		for i := range labels {
 			p.Labels[strconv.Itoa(i)] = "x"
 		}
 		same(t, d, pod(p))
 	}
-	check.Equal(t, count(), maxPlans, "plans")
+	check.Equal(t, count(), maxTemplates, "templates")
 }

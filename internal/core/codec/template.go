@@ -7,7 +7,8 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"time"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -15,17 +16,31 @@ import (
 )
 
 // template is an object that no caller receives. For an object with the same fields, the decoder
-// copies the template and sets the values that differ. Most bytes of the objects of a workload are
-// equal, and so are most bytes of two versions of an object. Comparing and copying equal bytes is
-// much cheaper than decoding. A copy shares strings with the template, but no slices, pointers or
-// maps.
+// copies the template and sets the values that differ, so it looks up nothing by field number. Most
+// bytes of the objects of a workload are equal, and so are most bytes of two versions of an object.
+// Comparing and copying equal bytes is much cheaper than decoding. A copy shares strings with the
+// template, but no slices, pointers or maps. A template is immutable after newTemplate.
 type template struct {
-	raw       []byte
+	decoder   *decoder
+	shape     *shape
 	image     unsafe.Pointer
-	locations []location // by token
-	moves     []move
+	raw       []byte
+	tokens    []token
+	locations []location     // by token
+	steps     []step         // in the order of the bytes
 	stepOf    []int32        // by token: the step that sets its value; negative if there is none
+	moves     []move         // of the steps for slices and pointers
 	repeated  []repeatedStep // the steps whose values cannot be copied by assignment
+}
+
+// step sets one value. It says where the decoder writes the value in the memory of the shape, which
+// is the object with its slices and pointers.
+type step struct {
+	field *field
+	token uint32 // the index of the value's token
+	to    uint32 // where in the object the value goes
+	piece uint32 // for a pointer or slice: where in the object its target is
+	count uint32 // the number of elements of a slice, or of entries of a map
 }
 
 // move contains two positions in an object's memory: of a slice or pointer, and of the piece that
@@ -47,8 +62,38 @@ type location struct {
 	span       int32  // the number of tokens, including those inside; for a map, of its entries
 }
 
-// maxTemplate is the maximum size of an object that becomes a template, in bytes.
-const maxTemplate = 16 << 10
+// Limits of templates. They, and the types of their shapes, stay in memory for the life of the
+// process.
+const (
+	maxTemplates      = 64       // per type of object
+	maxTemplate       = 16 << 10 // the size of an object that becomes a template, in bytes
+	maxTemplateTokens = 1 << 10
+)
+
+// templates contains the first templates of one type of object. A template is made when the same
+// sequence of fields occurs twice and no other sequence with the same place in seen occurs between.
+// templates is safe for concurrent use.
+type templates struct {
+	kept sync.Map // by the hash of the fields, a uint64: *template
+	made atomic.Int32
+	seen [maxTemplates]atomic.Uint64 // the hash of the last sequence without a template, by the hash
+}
+
+// find returns the template for the hash of an object's fields, or nil. If it returns no template,
+// worth reports whether the caller should make one.
+func (h *templates) find(print uint64) (found *template, worth bool) {
+	if found, ok := h.kept.Load(print); ok {
+		return found.(*template), false
+	}
+	return nil, h.made.Load() < maxTemplates && h.seen[print%maxTemplates].Swap(print) == print
+}
+
+// keep stores a template unless there are maxTemplates already.
+func (h *templates) keep(print uint64, t *template) {
+	if h.made.Add(1) <= maxTemplates {
+		h.kept.LoadOrStore(print, t)
+	}
+}
 
 // lastApplied is part of the name of the annotation in which kubectl apply stores the whole object.
 var lastApplied = []byte("last-applied-configuration")
@@ -63,40 +108,69 @@ func isSecret(t reflect.Type, raw []byte) bool {
 	return t.Name() == "Secret" && t.PkgPath() == "k8s.io/api/core/v1"
 }
 
-// newTemplate returns a template of the current object, or nil if the object cannot be copied. p
-// must have its steps and tokens already.
-func (s *scratch) newTemplate(p *plan) *template {
-	if s.unusual || len(s.raw) > maxTemplate || isSecret(p.decoder.goType, s.raw) {
+// newTemplate decodes the tokens of the current object to a template. It returns nil if the object
+// cannot be a template, or if Unmarshal must decode it.
+func (d *decoder) newTemplate(s *scratch) *template {
+	if s.unusual || len(s.raw) > maxTemplate || len(s.tokens) > maxTemplateTokens || isSecret(d.goType, s.raw) {
 		return nil
 	}
-	c := &template{
-		raw:       bytes.Clone(s.raw),
-		image:     reflect.New(p.shape.goType).UnsafePointer(),
-		locations: make([]location, len(p.tokens)),
-		stepOf:    slices.Repeat([]int32{-1}, len(p.tokens)),
-	}
-	s.locate(c.locations, p.tokens, 0)
-	s.image = c.image
-	if !s.follow(p) {
+	sh := newShape(d.goType, s)
+	if sh == nil {
 		return nil
 	}
-	for i := range p.steps {
-		st := &p.steps[i]
-		c.stepOf[st.token] = int32(i)
-		value := unsafe.Add(c.image, st.to)
-		switch {
-		case st.field.kind == pointer || st.field.kind == slice:
-			c.moves = append(c.moves, move{st.to, st.piece})
-		case st.field.kind == boxed:
-			c.repeated = append(c.repeated, repeatedStep{int32(i), st.field.box.clone})
-		case st.field.kind == mapping:
-			c.repeated = append(c.repeated, repeatedStep{int32(i), cloneOf(st.field.goType, value)})
-		case st.field.kind == other && !canCopy(st.field.goType, value):
-			c.repeated = append(c.repeated, repeatedStep{step: int32(i)})
-		}
+	t := &template{
+		decoder: d, shape: sh, raw: bytes.Clone(s.raw), tokens: slices.Clone(s.tokens),
+		locations: make([]location, len(s.tokens)), stepOf: slices.Repeat([]int32{-1}, len(s.tokens)),
 	}
-	return c
+	s.noting = t
+	t.image = d.allocate(s, sh)
+	ok := s.decode(t.image, s.tokens)
+	if s.noting = nil; !ok {
+		return nil
+	}
+	s.locate(t.locations, s.tokens, 0)
+	for i := range t.steps {
+		t.addStep(i)
+	}
+	return t
 }
+
+// addStep sets how step i is performed for a copy.
+func (t *template) addStep(i int) {
+	st := &t.steps[i]
+	t.stepOf[st.token] = int32(i)
+	f, value := st.field, unsafe.Add(t.image, st.to)
+	switch {
+	case f.kind == pointer || f.kind == slice:
+		t.moves = append(t.moves, move{st.to, st.piece})
+	case f.kind == boxed:
+		t.repeated = append(t.repeated, repeatedStep{int32(i), f.box.clone})
+	case f.kind == mapping:
+		t.repeated = append(t.repeated, repeatedStep{int32(i), cloneOf(f.goType, value)})
+	case f.kind == other && !canCopy(f.goType, value):
+		t.repeated = append(t.repeated, repeatedStep{step: int32(i)})
+	}
+}
+
+// note adds a step to the template, if one is being made. The step sets field f at p from token t.
+// If f is a pointer or a slice, target is the memory of what it points to, and count is the number
+// of elements there. If f is a map, target is nil and count is the number of entries.
+func (s *scratch) note(p unsafe.Pointer, f *field, t *token, target unsafe.Pointer, count int) {
+	if s.noting == nil {
+		return
+	}
+	st := step{field: f, token: s.indexOf(t), to: s.offsetOf(p), count: uint32(count)}
+	if target != nil {
+		st.piece = s.offsetOf(target)
+	}
+	s.noting.steps = append(s.noting.steps, st)
+}
+
+func (s *scratch) indexOf(t *token) uint32 {
+	return uint32((uintptr(unsafe.Pointer(t)) - uintptr(unsafe.Pointer(&s.tokens[0]))) / unsafe.Sizeof(token{}))
+}
+
+func (s *scratch) offsetOf(p unsafe.Pointer) uint32 { return uint32(uintptr(p) - uintptr(s.image)) }
 
 // locate sets the locations of tokens. The first token starts at pos. The tokens must cover all
 // bytes.
@@ -140,25 +214,14 @@ func cloneMap[V any](to, from unsafe.Pointer) {
 	*(*map[string]V)(to) = maps.Clone(*(*map[string]V)(from))
 }
 
-// canCopy reports whether assignment copies a value completely, so that the copies share nothing
-// mutable.
+// canCopy reports whether assignment copies a value of kind other completely, so that the copies
+// share nothing mutable.
 func canCopy(t reflect.Type, p unsafe.Pointer) bool {
 	switch t {
 	case reflect.TypeFor[resource.Quantity]():
 		return !hasPointer((*resource.Quantity)(p))
-	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[time.Time]():
+	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
 		return true
 	}
-	switch t.Kind() {
-	case reflect.Struct:
-		for i := range t.NumField() {
-			if f := t.Field(i); !canCopy(f.Type, unsafe.Add(p, f.Offset)) {
-				return false
-			}
-		}
-		return true
-	case reflect.Pointer, reflect.UnsafePointer, reflect.Slice, reflect.Map, reflect.Interface, reflect.Chan, reflect.Func, reflect.Array:
-		return false
-	}
-	return true
+	return false
 }

@@ -50,7 +50,7 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 		if number == 0 || number > math.MaxInt32 {
 			return false
 		}
-		if number >= uint64(len(m.tokenFields)) || m.tokenFields[number].kind == none {
+		if number >= uint64(len(m.fields)) || m.fields[number].kind == none {
 			s.unusual = true
 			n := protowire.ConsumeFieldValue(protowire.Number(number), protowire.Type(tag&7), raw[pos:])
 			if n < 0 {
@@ -59,14 +59,14 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 			pos += n
 			continue
 		}
-		f, at := &m.tokenFields[number], len(s.tokens)
+		f, at := &m.fields[number], len(s.tokens)
 		switch {
 		case protowire.Type(tag&7) != f.wireType || tag < last:
 			return false
 		case tag > last:
 			last, first = tag, at
 			if f.shareable && s.sharing && begin != s.making {
-				next, ok := s.find(m, &m.fields[number], begin, pos, end, depth)
+				next, ok := s.find(m, f, begin, pos, end, depth)
 				if !ok {
 					return false
 				}

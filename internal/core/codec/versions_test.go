@@ -115,24 +115,6 @@ func TestVersionsOfBigQuantities(t *testing.T) {
 	}
 }
 
-// TestVersionsOfPods checks versions of pods that have the same fields, for which a template fits.
-func TestVersionsOfPods(t *testing.T) {
-	sim, random := podsim.New(100, 1), randv2.New(randv2.NewPCG(1, 2))
-	d := decoderFor(reflect.TypeFor[*corev1.Pod]())
-	for i := range sim.Len() {
-		p := sim.Pod(i)
-		was := pod(*p)
-		for range 4 {
-			podsim.Touch(p, random)
-			p.ResourceVersion += "0"
-			p.Labels["of"] = fmt.Sprint(random.IntN(3))
-			is := pod(*p)
-			sameVersions(t, d, was, is)
-			was = is
-		}
-	}
-}
-
 // TestVersionsOfUnlikePods checks versions of pods that no template fits, with changed, inserted
 // and removed fields.
 func TestVersionsOfUnlikePods(t *testing.T) {
