@@ -26,8 +26,8 @@ var podResource = serverResource{
 	Namespaced:           true,
 }
 
-// synced runs an informer of pods on an embedded server, waits for its sync, and returns the
-// changes that prints its events.
+// synced runs an informer of pods on an embedded server and waits for its sync. It returns the
+// changes value that prints the informer's events to out.
 func synced[T weir.Object](t *testing.T, out *bytes.Buffer, output string) *changes[T] {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{Pods: 3, Seed: 1})

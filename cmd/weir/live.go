@@ -141,9 +141,9 @@ func (f *doctorFlags) live(ctx context.Context, progress io.Writer) (*doctor.Liv
 	return doctor.NewLive(report), nil
 }
 
-// sizesOf asks the server that the flags select for the number and mean size of each resource's
-// objects and for its resident memory, and sets them in o. It does not overwrite the values of
-// --objects and --object-bytes.
+// sizesOf asks the server that the flags select for the number and the mean size of each resource's
+// objects. It also asks for the server's resident memory. It sets these values in o, except those
+// that --objects and --object-bytes have set.
 func (f *doctorFlags) sizesOf(ctx context.Context, o *doctor.Options) error {
 	m, err := f.reader()
 	if err != nil {

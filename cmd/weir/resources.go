@@ -30,8 +30,8 @@ func (r serverResource) String() string { return r.GroupResource().String() }
 
 // findResource returns the resource with a name. Like kubectl, it accepts the plural, singular or
 // short name, alone or followed by a version and a group. lists are the server's resources, in the
-// order of preference. The error wraps errNotWatchable, or errUnknownResource and then suggests a
-// similar name.
+// order of preference. The error wraps errNotWatchable or errUnknownResource. With
+// errUnknownResource it also suggests a similar name, if there is one.
 func findResource(lists []*metav1.APIResourceList, name string) (serverResource, error) {
 	gv, found := lookUp(lists, name)
 	if found == nil {

@@ -10,12 +10,13 @@ import (
 
 const (
 	// GETs and writes are a finding if they cost the API server at least wasteful seconds of CPU time
-	// an hour. By the measured model of package cost, four requests a second cost that much. So do
-	// fewer writes, if the server sends each write to many WATCHes.
+	// an hour. By the measured model of package cost, four requests a second cost that much. If the
+	// server sends each write to many WATCHes, fewer writes cost as much.
 	wasteful = 5
-	// Writes are a finding in two cases. An object receives at least hotPerHour writes an hour, and
-	// all writes cost at least wasteful seconds. Or an object receives at least oftenPerHour writes an
-	// hour, and all writes cost at least wastefulOften seconds.
+	// Writes are a finding only in one of two cases. In the first, an object receives at least
+	// hotPerHour writes an hour, and all writes together cost at least wasteful seconds. In the
+	// second, an object receives at least oftenPerHour writes an hour, and all writes cost at least
+	// wastefulOften seconds.
 	hotPerHour, oftenPerHour = 600, 60
 	wastefulOften            = 360
 
@@ -82,8 +83,8 @@ func (d *Doctor) perHour(busiest int64) float64 {
 }
 
 // rates returns the hourly rate of a client's requests, and the average rate per object. If the
-// client runs on many machines, as agents do, both rates are per machine, and the text where says
-// so.
+// client runs on many machines, as agents do, both rates are per machine. Then the returned text,
+// where, says so; otherwise it is empty.
 func (s subject) rates(a *acts) (rate, object float64, where string) {
 	rate = s.d.perHour(a.busiest)
 	object = rate / float64(max(1, a.objects.count()))

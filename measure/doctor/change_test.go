@@ -24,8 +24,8 @@ import (
 )
 
 // written contains the lines of code that doctor tells users to write, verbatim, so that the
-// compiler checks them: for resources with namespaces, without namespaces, and for custom
-// resources.
+// compiler checks them. It contains lines for resources with namespaces, for resources without
+// namespaces, and for custom resources.
 type written struct {
 	selector       labels.Selector
 	options        metav1.ListOptions
@@ -108,9 +108,9 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestChangeByName checks that a user of kubectl gets a command, and that a client that had the
-// seats gets a line for a FlowSchema. It checks that an unknown version becomes a variable named
-// version.
+// TestChangeByName checks that a user of kubectl gets a command. It checks that a client whose
+// LISTs occupied the seats of priority and fairness gets a line for a FlowSchema. It checks that an
+// unknown version becomes a variable named version.
 func TestChangeByName(t *testing.T) {
 	kubectl := Client{Agent: "kubectl/v1.37.2"}
 	for _, tt := range []struct{ got, want string }{

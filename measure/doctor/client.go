@@ -41,14 +41,15 @@ type client struct {
 	name    Client
 	serial  int64 // differs from that of an evicted client with the same name
 	weight  int64 // see clients
-	ranked  int64 // the weight at its last place in the heap, at most weight
+	ranked  int64 // the weight by which the heap last ordered it, at most weight
 	total   Totals
 	places  distinct
 	starts  []int64 // when the client started; see noteStart
 	changed int64   // how many objects the client created or deleted
 
 	usages map[string]*usage
-	// how many milliseconds its LISTs had seats of priority and fairness; see Doctor.clock
+	// for each bucket of Doctor.clock, how many milliseconds its LISTs had seats of priority and
+	// fairness
 	listTime series
 	listPeak *peak // of its LISTs that had seats; nil if there were none
 }
@@ -131,8 +132,8 @@ const (
 	maxClients = 2048
 	// heavy is the weight of a LIST, and of a WATCH that lasts less than a minute. refusedWeight is
 	// the weight of a request that is refused with 429. All other requests have weight 1, also long
-	// WATCHes, of which an informer has eight an hour. Therefore many harmless clients cannot evict a
-	// client that LISTs, restarts WATCHes or is refused.
+	// WATCHes: an informer sends only eight of them an hour. Therefore many harmless clients cannot
+	// evict a client that LISTs, restarts WATCHes or is refused.
 	heavy         = 100
 	refusedWeight = 10
 	// maxUsages limits the number of resources of all clients together. The counts of these resources

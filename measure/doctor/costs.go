@@ -22,7 +22,7 @@ type batch struct {
 // accept compression. Clients in Go accept it.
 const compressedFrom = 128 << 10
 
-// list returns a batch of LISTs of the objects that sel selects. quorum is the number of them
+// list returns a batch of LISTs of the objects that sel selects. quorum is the number of LISTs
 // without resourceVersion.
 func (d *Doctor) list(c Client, s Size, sel selection, lists, quorum float64) batch {
 	sent, looked := d.share(s, sel)
@@ -332,9 +332,9 @@ func resumed(w *whatIfCase) (Prediction, bool) {
 	return w.predict(RemedyResume, append(all, w.watches(float64(w.u.watchesButProofs().Ended)))), true
 }
 
-// proxied predicts the cost if the proxy answered the requests. The API server then serves only one
-// informer, and requests for the current version: the proxy sends at most one for each LIST that
-// must be as new as etcd.
+// proxied predicts the cost if the proxy answered the requests. The API server then serves only the
+// proxy's informer, and the proxy's requests for the newest resourceVersion. The proxy sends at
+// most one such request for each LIST that must be as new as etcd.
 func proxied(w *whatIfCase) (Prediction, bool) {
 	quorum := 0.0
 	for _, b := range w.all {

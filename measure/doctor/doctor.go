@@ -1,6 +1,6 @@
 // Package doctor finds the clients that load an API server. From audit logs it counts the requests
-// of each client, and names clients whose requests cost more than necessary. Metrics do not name
-// clients; from them, doctor finds such requests by resource.
+// of each client, and names clients whose requests cost more than necessary. From metrics, which do
+// not name clients, it finds only the resources of such requests.
 package doctor
 
 import (

@@ -145,8 +145,8 @@ const (
 	FindingNodes = "nodes"
 
 	// nodePlaces is the least number of machines. Deployments have fewer replicas, and smaller
-	// clusters do not have this problem. Only machines that LIST within the same hour count. In a
-	// week, a deployment with rollouts, or jobs, may run on the same number of machines.
+	// clusters do not have this problem. Only machines that LIST within the same hour count, because
+	// over a week a deployment with rollouts, or jobs, may run on as many machines.
 	nodePlaces   = 20
 	nodeResource = "pods" // their number grows with the nodes, so all nodes read a quadratic number
 )

@@ -77,7 +77,8 @@ type subject struct {
 	d *Doctor
 }
 
-// explained returns the function that finds other causes of this client's bursts of LISTs.
+// explained returns the function that finds other causes than a resync for this client's bursts of
+// LISTs.
 func (s subject) explained() explain { return s.d.explains(s.c) }
 
 // server is the user name with which API servers send requests to themselves. doctor does not

@@ -182,7 +182,8 @@ func TestKindsDocumented(t *testing.T) {
 }
 
 // TestRestartAfterKills checks WATCHes of a server that was killed, which have no end in the log.
-// They count as open no longer than their timeout, or than the server's limit.
+// Such a WATCH counts as open no longer than its timeout. A WATCH without a timeout counts as open
+// no longer than the server's limit.
 func TestRestartAfterKills(t *testing.T) {
 	for _, timeout := range []string{"", "&timeoutSeconds=420"} {
 		w := playing(t, "40 every 0s: agent watch pods at=0s,2h,4h open machines=40 query=resourceVersion=7&watch=true"+timeout,

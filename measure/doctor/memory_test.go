@@ -15,9 +15,9 @@ import (
 // bound is the memory limit that docs/doctor.md states, in bytes.
 const bound = 150_000_000
 
-// TestMemory checks that 450,000 events of 300,000 clients use no more memory than bound. The
-// clients have the longest names, and some LIST in every way, in bursts, for days, and have open
-// WATCHes.
+// TestMemory checks that 450,000 events of 300,000 clients use no more memory than bound. All
+// clients have names of the maximum length. Some of them LIST in every way and in bursts, over
+// days, and have open WATCHes.
 func TestMemory(t *testing.T) {
 	before := testenv.LiveBytes()
 	d := New(Options{})
@@ -149,8 +149,8 @@ func TestPeak(t *testing.T) {
 	}
 }
 
-// TestBusiest checks that the clients whose LISTs had seats longest come first, with the number of
-// running LISTs, and that at most maxBusy are named.
+// TestBusiest checks that the clients whose LISTs had seats longest come first, and that at most
+// maxBusy clients are named. Each has the number of its running LISTs.
 func TestBusiest(t *testing.T) {
 	w := newWorld(1)
 	first := someone("first", "get", "pods")

@@ -82,7 +82,8 @@ func (p *pattern) machines() int64 {
 	return int64(max(1, p.places.count()))
 }
 
-// sort returns a text about the duration of a LIST and how the server answered most of them.
+// sort returns a text about the average duration of the LISTs and about how the server answered
+// most of them. If most of them are the start of a WATCH, the text says only that.
 func (p *pattern) sort() string {
 	lists := p.count - p.initial
 	if p.initial > lists {

@@ -29,8 +29,8 @@ func plainly() Options {
 	}
 }
 
-// TestHeldInformer checks that an informer that a client already has is a remedy for the client's
-// other requests, but not for the informer's requests.
+// TestHeldInformer checks remedies for a client that already has an informer. The informer is a
+// remedy for the client's other requests, but not for the requests that the informer itself sends.
 func TestHeldInformer(t *testing.T) {
 	const watching = " every 7m: c watch pods took=2m query="
 	for _, c := range []struct {
@@ -110,8 +110,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestRestartInPages checks that informers that LIST in pages start with one request per page of
-// the objects that they select, also with a namespace or a shard.
+// TestRestartInPages checks that informers that LIST in pages start with one request per page. The
+// pages contain only the objects that the informer selects, for example by a namespace or a shard.
 func TestRestartInPages(t *testing.T) {
 	for ns, requests := range map[string][]float64{"team-1": {40}, "": {40 * 20, 40}} {
 		w := playing(t, "40 every 0s: agent list pods machines=40 query=limit=500 ns="+ns,

@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// Intervals from a quarter of a second to 48 days are counted in bins by length. An octave has
-	// four bins, so each bin is 19 % wider than the previous one.
+	// Intervals from a quarter of a second to 48 days are counted in bins by length. An octave, the
+	// range from a length to twice that length, has four bins. So each bin is 19 % wider than the
+	// previous one.
 	binsPerOctave = 4
 	shortest      = 0.25 // seconds
 	bins          = 24 * binsPerOctave

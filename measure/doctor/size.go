@@ -59,8 +59,8 @@ func sourceOf(byServer bool) string {
 	return FromFlag
 }
 
-// share returns the share of a resource's objects that one LIST sends, and the share that the
-// server compares with the LIST's selector.
+// share returns the share of a resource's objects that one LIST sends, and the share of the objects
+// that the server compares with the LIST's selector.
 func (d *Doctor) share(s Size, sel selection) (sent, looked float64) {
 	all := float64(s.Objects)
 	switch sel {
@@ -81,8 +81,9 @@ func (d *Doctor) share(s Size, sel selection) (sent, looked float64) {
 	return 1, 0
 }
 
-// selectedShare is the assumed share of objects that a selector matches. The server's comparison of
-// all objects costs more than sending the matching objects.
+// selectedShare is the assumed share of objects that a selector matches. An error of it matters
+// little: comparing all objects with the selector costs the server more than sending the objects
+// that match.
 const selectedShare = 0.01
 
 // getsProtobuf reports whether a client is assumed to receive protobuf. There is no protobuf of

@@ -8,8 +8,8 @@ import (
 )
 
 // TestLoad checks that the committed model is complete and says where it was measured. It checks
-// that the model's predictions differ from the measurements of the same run by at most a factor of
-// 1.5, or of 2 if they are too low for less CPU time than LeastCPU.
+// that each prediction differs from the measurement of the same run by at most a factor of 1.5. If
+// the measured CPU time is below LeastCPU, the prediction may be too low by a factor of 2.
 func TestLoad(t *testing.T) {
 	m := Load()
 	if d := m.Measured; d.At.IsZero() || d.Server == "" || d.Command == "" || d.CPUs*int(d.Objects) == 0 {

@@ -154,8 +154,8 @@ func (l *Log) end() error {
 }
 
 // farOff is the greatest believable difference between an event's time and its neighbours' times.
-// The lines of a log are in the order of time, except for seconds. If a server was down, the log
-// has a gap, but the events after the gap are near each other.
+// In a log, neighbouring events are in the order of time, or out of order by some seconds. If a
+// server was down, the log has a gap, but the events after the gap are near each other.
 const farOff = int64(24 * time.Hour / time.Microsecond)
 
 // order skips single events with a wrong time, from a wrong clock or a damaged line. Such an event
@@ -166,7 +166,7 @@ const farOff = int64(24 * time.Hour / time.Microsecond)
 type order struct {
 	begun     bool
 	last      int64    // the time of the last returned event
-	agreed    bool     // the event before the last returned one was near it
+	agreed    bool     // the last returned event was near the event before it
 	lookahead []*Event // deep copies of events that were read but not returned; at most two
 	misdated  int64
 }

@@ -44,9 +44,9 @@ func NewMerge(names []string, stdin io.Reader) (*Merge, error) {
 	return m, nil
 }
 
-// add opens a log and reads its first event. If the log is a file, it then waits for its time,
-// without buffers. Stdin and pipes can be read only once, so they stay open after their first
-// event.
+// add opens a log and reads its first event. If the log is a file, add frees its buffers, and Next
+// reads the file again when its events are due. Stdin and pipes can be read only once, so they stay
+// open with their buffers.
 func (m *Merge) add(name string, stdin io.Reader) error {
 	log, again, err := openLog(name, stdin)
 	if err != nil {
@@ -115,8 +115,9 @@ func (m *Merge) Next() (*Event, error) {
 	return m.used.event, nil
 }
 
-// isDue reports whether a waiting log must be opened before the next event is returned: its first
-// event is not later.
+// isDue reports whether a waiting log must be opened before the next event is returned: because no
+// log is open, or because the waiting log's first event is not later than the next event of the
+// open logs. If maxOpen logs are open, the waiting log is not due.
 func (m *Merge) isDue(w waiting) bool {
 	return len(m.open) == 0 || len(m.open) < maxOpen && w.first <= m.earliest().event.Staged
 }

@@ -107,8 +107,8 @@ func (e *Event) read(d *jsontext.Decoder, other func(name []byte) error) error {
 	})
 }
 
-// skip skips a value. It is for values that are in d's buffer or small: for these it is faster than
-// SkipValue, which does not store the value.
+// skip skips a value by reading it, which stores the whole value in d's buffer. If the value is
+// small or already in the buffer, that is faster than SkipValue, which stores nothing.
 func skip(d *jsontext.Decoder) error {
 	_, err := d.ReadValue()
 	return err

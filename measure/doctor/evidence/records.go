@@ -171,7 +171,7 @@ func (r *records) find(t *text, at position, yield func(*Event) bool) error {
 		if err != nil {
 			return t.faultOf(err)
 		}
-		if at.quoted { // the decoder of a string reads in place
+		if at.quoted { // the decoder of a string reads t.ahead without copying it
 			t.ahead = t.decoder.UnreadBuffer()
 		} else {
 			t.ahead = slices.Concat(t.decoder.UnreadBuffer(), t.ahead)

@@ -24,8 +24,8 @@ type record struct {
 	CPUs    int            `json:"cpus"`
 	At      time.Time      `json:"at"`
 	Ratio   figures.Values `json:"ratio"` // the medians
-	// Results is the command's output: all figures of both sides and their spread, or for each run the
-	// line of the program.
+	// Results is the command's output. weir-bench prints all figures of both sides and their spread.
+	// For a program of make programs, Results contains the line that each run printed about it.
 	Results json.RawMessage `json:"results"`
 }
 

@@ -108,7 +108,8 @@ func availableMemory() float64 {
 }
 
 // tooMuch returns why a side cannot be measured at point n: its memory at the previous point
-// suggests that it would need more than the given memory. It returns "" if it can.
+// suggests that it would need more than the given memory. It returns "" if the side can be
+// measured.
 func (g *grownAxis) tooMuch(side string, n int, memory float64) string {
 	for _, p := range slices.Backward(g.Points) {
 		if p.Side != side {

@@ -22,8 +22,9 @@ const (
 
 var colourOf = map[string]string{sideWeir: "#1a7f37", sideClientGo: "#cf222e", sideAPIServer: "#9a6700"}
 
-// chart returns all axes as one self-contained SVG. Both scales of a panel are logarithmic: a line
-// of proportional growth is parallel to the dotted line.
+// chart returns all axes as one self-contained SVG. Both scales of a panel are logarithmic. A
+// dotted line shows proportional growth: the line of a figure that grows in proportion is parallel
+// to it.
 func (r *growthReport) chart() string {
 	rows := 0
 	for _, g := range r.Axes {

@@ -93,7 +93,7 @@ func newHistory(e *events, from int64) *history {
 	return h
 }
 
-// change adds the next event, which is a change of a kind.
+// change adds the next event, which is a change of the given kind.
 func (h *history) change(kind string) {
 	k := h.next
 	h.next++

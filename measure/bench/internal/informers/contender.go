@@ -47,8 +47,9 @@ func (c contender) env() []string {
 }
 
 // contendersOf returns the contenders of a verb in the order of a round. Odd rounds have the
-// reverse order. Otherwise each contender would always follow the same other contender, which may
-// leave the machine, for example, with a warm file cache or a throttled processor.
+// reverse order, so that a contender does not always follow the same other contender. That one may
+// leave the machine in a state that changes the result, such as a warm file cache or a throttled
+// processor.
 func contendersOf(v Verb, round int) []contender {
 	all := []contender{{side: sideWeir}}
 	for _, mode := range v.modes {

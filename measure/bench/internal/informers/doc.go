@@ -13,6 +13,6 @@
 // The measured objects are pods, except in the sync of a mixed population, which has an informer of
 // each kind.
 //
-// client-go runs twice, once with LIST and once with its WatchList feature. Each figure is compared
-// with the better one.
+// client-go runs twice, once with LIST and once with its WatchList feature. Each of weir's figures
+// is compared with the better of client-go's two.
 package informers

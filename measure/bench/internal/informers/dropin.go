@@ -41,7 +41,7 @@ func (v Verb) DropIn() Verb {
 // The numbers of reads of measureListers.
 const (
 	getRate     = 1000 // per second
-	listsBefore = 4    // not timed: until the cost of a List is constant
+	listsBefore = 4    // not timed; after them the cost of a List is constant
 	listsTimed  = 200
 )
 
@@ -129,7 +129,7 @@ func (s *subject) timeListing(ctx context.Context, f Figures, pods listers.PodLi
 	}
 	f["listFirstNanos"] = s.timed(1, list)
 	s.timed(listsBefore, list)
-	// otherwise the garbage of the first lists would be collected during the next ones
+	// Collect the garbage of the first lists now, so that it is not collected during the timed ones.
 	settledHeap()
 	f["listNanos"] = s.timed(listsTimed, list)
 	f["listHeapBytes"] = heapBytes()

@@ -17,7 +17,7 @@ import (
 )
 
 // model is an encoded pod: one text for each phase. A pod that no rollout replaces has only the
-// phases ready and unready. A stub fills in the texts when it writes.
+// phases ready and unready. A stub fills in the blanks of the texts when it writes.
 type model []text
 
 // newModel encodes a pod. copies says that the model represents several pods, and replaced that a
@@ -57,10 +57,10 @@ type stubPods struct {
 
 var errNoModels = errors.New("the server has no pods to copy")
 
-// newStubPods returns n pods made from models. Each call of models returns the same pods, in the
-// order of their keys; newStubPods does not retain them. If there are fewer than n, each represents
-// several neighbouring pods. If there are none, the error is errNoModels. lifecycle says that
-// rollouts replace some pods.
+// newStubPods returns n pods made from models. Each call of models returns the same models, in the
+// order of their keys; newStubPods does not retain them. If there are fewer than n models, each
+// represents several neighbouring pods. If there are none, the error is errNoModels. lifecycle says
+// that rollouts replace some pods.
 func newStubPods(e *encoding, n int, lifecycle bool, models func() iter.Seq2[*corev1.Pod, error]) (*stubPods, error) {
 	p := &stubPods{encoding: e, n: n, stride: figures.Stride(n)}
 	if err := p.take(models(), false); err != nil {
@@ -69,7 +69,7 @@ func newStubPods(e *encoding, n int, lifecycle bool, models func() iter.Seq2[*co
 	if lifecycle {
 		p.rolled = len(p.models)
 	}
-	// only now is the number of models known, on which blanks in names and uids depend
+	// Whether names and uids need blanks depends on the number of models, which is known only now.
 	if len(p.models) < n || lifecycle {
 		if err := p.take(models(), true); err != nil {
 			return nil, err
@@ -137,7 +137,8 @@ func (p *stubPods) event(t wire.EventType, types wire.TypeMeta, object message) 
 	return wire.AppendEvent(nil, p.encoding.wire, t, types, raw), err
 }
 
-// firstVersion is the first resourceVersion of a stub. It has as many digits as a blank has bytes.
+// firstVersion is the first resourceVersion of a stub. It has as many digits as the blank of a
+// resourceVersion has bytes.
 const firstVersion = 1_000_000_000
 
 // version returns the resourceVersion of a LIST. Initially no pod has a higher one.

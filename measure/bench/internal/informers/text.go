@@ -35,8 +35,8 @@ const (
 	timeBlank                        // the time of the last change of the status
 )
 
-// textOf contains the text of each blank before it is filled in. That of timeBlank depends on the
-// encoding.
+// textOf contains the text of each blank before it is filled in. The text of timeBlank depends on
+// the encoding.
 var textOf = [...]string{
 	copyBlank: "%copy%%", uidBlank: "%%%%%uid%%%%", versionBlank: "%%%%%rv%%%", labelBlank: "%lb%",
 	annotationBlank: "%annotation%", imageBlank: "%im%",

@@ -17,10 +17,10 @@ import (
 // nextTry is how long a client waits after a failed request.
 const nextTry = time.Second
 
-// allAtOnce starts clients that call ask at the same time, each with separate connections and again
-// after a failure. It blocks until all have succeeded or the options' Patience has passed. The
-// figures are the number of clients that succeeded, the number of failed tries and, if all
-// succeeded, the time. If no client succeeded, allAtOnce returns an error.
+// allAtOnce starts clients that call ask at the same time, each with separate connections. A client
+// whose call fails repeats it. allAtOnce blocks until all have succeeded or the options' Patience
+// has passed. The figures are the number of clients that succeeded, the number of failed calls and,
+// if all succeeded, the time. If no client succeeded, allAtOnce returns an error.
 func (t *trial) allAtOnce(ctx context.Context, clients int, ask func(ctx context.Context, c *client, i int) error) Figures {
 	figures.Check(enoughFiles(clients))
 	patient, cancel := context.WithTimeout(ctx, t.Patience)
@@ -168,8 +168,9 @@ func InitialEvents() Replay {
 	}
 }
 
-// tryAgain watches, again after each watch that the server closes, until all initial events were
-// read or the time is over. The trace shows the number of objects that the current watch has sent.
+// tryAgain opens a WATCH. Whenever the server closes the WATCH, tryAgain opens another one. It ends
+// when it has read all initial events of one WATCH, or when the time is over. The trace shows the
+// number of objects that the current WATCH has sent.
 func tryAgain(ctx context.Context, t *trial, begin func()) Figures {
 	figures.Require(t.writer != nil, ErrNoWrites)
 	c := t.client()

@@ -107,8 +107,8 @@ func (r Replay) trace(ctx context.Context, t *trial, w Way) (Figures, *figures.T
 // errNotBegun is the error of a load that did not call begin, so that nothing was measured.
 var errNotBegun = errors.New("the load has not begun")
 
-// sampler returns a function that samples the server. It repeats the last value of what it cannot
-// read.
+// sampler returns a function that samples the server. If the function cannot read a value, the
+// sample contains the last value that was read.
 func (t *target) sampler(ctx context.Context, told *atomic.Int64) func() figures.Sample {
 	last := figures.Sample{HeapBytes: -1}
 	return func() figures.Sample {

@@ -80,7 +80,7 @@ type Options struct {
 
 	ReadRate float64       // events that slowreader reads per second
 	Follow   time.Duration // how long slowreader continues after the initial state
-	Patience time.Duration // the longest time of these measurements
+	Patience time.Duration // how long the clients of slowreader, stalled and incidents may take
 
 	Resync time.Duration // the period of the informer of ResyncStorm
 
