@@ -21,20 +21,20 @@ type (
 		limit int64  // 0 means no limit
 		page  string // the continue token, or "" for the first page
 	}
-	// askNewest sends a LIST only to learn the server's newest resourceVersion. The server must have
-	// reached the version reaches, if that is not "".
+	// askNewest sends a LIST only to learn the server's newest resourceVersion. If reaches is not "",
+	// the server must have reached that version.
 	askNewest struct{ reaches string }
 	openWatch struct {
 		rv      string
 		initial bool          // request initial events, of a state not older than rv
 		timeout time.Duration // after which the server should end the watch
-		// deadline is how long the watch may send no initial event, until the bookmark that ends the
-		// initial events. After that the watch fails with ErrNoBookmark. 0 means no deadline.
+		// deadline limits the time without an initial event, until the bookmark that ends the initial
+		// events. When it passes, the watch fails with ErrNoBookmark. 0 means no deadline.
 		deadline time.Duration
 		// probe is how long the watch may send no event and no bookmark before a probe requests the
 		// newest resourceVersion. 0 means no probe.
 		probe time.Duration
-		// unheard is the total time in which the watches in a row before this one sent nothing.
+		// unheard is for how long the watches directly before this one sent nothing, in total.
 		unheard time.Duration
 	}
 	wait         struct{ d time.Duration }
@@ -51,7 +51,7 @@ type (
 
 func (askVersion) String() string { return "GET /version" }
 
-// options returns the parameters of the request: those of the action, and query.
+// options returns the parameters of the request: query, with the parameters of the action.
 func (a openList) options(query metav1.ListOptions) metav1.ListOptions {
 	query.ResourceVersion, query.ResourceVersionMatch, query.Limit, query.Continue = a.rv, a.match, a.limit, a.page
 	return query

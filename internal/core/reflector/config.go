@@ -18,7 +18,7 @@ const (
 	// Auto is List if the server encodes a list while it sends it (since Kubernetes 1.33), and
 	// otherwise Pages. It is the zero value.
 	Auto Mode = iota
-	// List sends one LIST without a limit. After two such LISTs failed, the reflector requests pages.
+	// List sends one LIST without a limit. After two failed LISTs, the reflector requests pages.
 	List
 	// Pages sends LISTs with the limit Config.PageSize. A server before 1.33 can then respond without
 	// the whole state in memory.
@@ -32,17 +32,18 @@ var modeNames = [...]string{Auto: "Auto", List: "List", Pages: "Pages", WatchLis
 
 func (m Mode) String() string { return name(modeNames[:], int(m)) }
 
-// Consistency says how current the first state must be. An error of the server may require a
-// consistent list in any case.
+// Consistency says how current the first state must be. After some errors of the server, the
+// reflector requests a consistent list in any case.
 type Consistency uint8
 
 const (
 	// MostRecent requests the state at the time of the request (resourceVersion unset). Servers send
 	// it from their cache since Kubernetes 1.31. It is the zero value.
 	MostRecent Consistency = iota
-	// Any requests the state in the server's cache: resourceVersion 0, or not older than the store. It
-	// costs servers before 1.31 less, and the state may be some seconds old. After a 410 ("too old
-	// resource version"), and after the server went back in time, lists are consistent even with Any.
+	// Any accepts a state from the server's cache, which may be some seconds old. The first list has
+	// resourceVersion 0, and later lists have the condition "not older than the store". Such lists
+	// cost servers before 1.31 less than consistent ones. After a 410 ("too old resource version"),
+	// and after the server went back in time, lists are consistent even with Any.
 	Any
 )
 
@@ -63,20 +64,21 @@ type Config struct {
 	// not depend on PageSize. The default is 500.
 	PageSize int64
 	// WatchTimeout is the minimum timeout that the reflector sends in the request of a watch. The
-	// timeout is random, up to twice as long, so that the watches of a restarted server do not all end
-	// together. It is in whole seconds, and at least one. If watches have sent nothing for 90 s, the
-	// reflector requests some with a timeout of 3 s; see the package comment. The default is 5
-	// minutes.
+	// timeout is random and up to twice as long, so that the watches of a restarted server do not all
+	// end together. It is rounded to whole seconds, and is at least one second. After watches have
+	// sent nothing for 90 s, the next watch has a timeout of 3 s; see the package comment. The default
+	// is 5 minutes.
 	WatchTimeout time.Duration
-	// BookmarkDeadline is how long a watch may send no initial event in mode WatchList, until the
-	// initial events are complete. After that the watch fails with ErrNoBookmark, and a LIST follows.
+	// BookmarkDeadline limits the time without an initial event in mode WatchList, until the initial
+	// events are complete. When it passes, the watch fails with ErrNoBookmark, and a LIST follows.
 	// Changes do not count as initial events, because a server that does not support initial events
 	// sends changes. The default is 20 s.
 	BookmarkDeadline time.Duration
 	// Backoff says how long the reflector waits before it retries a failed request.
 	Backoff Backoff
-	// Query has the selectors, and other parameters of each LIST and WATCH that do not depend on the
-	// reflector's state. The reflector sets the others.
+	// Query contains the selectors and the other parameters that the reflector sends with each LIST
+	// and WATCH. The reflector itself sets the parameters that depend on its state, such as the
+	// resourceVersion.
 	Query metav1.ListOptions
 	// Encoding is the encoding that the sink accepts. A response in another encoding fails with
 	// ErrEncoding, unless Transcode is set. 0 means that the sink accepts any encoding.
@@ -92,16 +94,16 @@ type Config struct {
 	// the metadata of any other object, and counts it in Status.Unwanted. Keep may depend only on the
 	// namespace, name and uid of an object, which never change. m is valid during the call.
 	Keep func(m *wire.Meta) bool
-	// OnItemType, when not nil, is called with the apiVersion and kind of the objects when a response
-	// first states them, and when they change. For responses of kube-apiserver, that is before the
-	// first object is stored. For a list that states its type after its items, and whose items do not
-	// state theirs, it is at the end of the list. OnItemType must not block.
+	// OnItemType, when not nil, is called when a response first states the apiVersion and kind of the
+	// objects, and when they change. kube-apiserver states them before the first object is stored.
+	// Other servers may state the type of a list after its items, and no type in the items. Then
+	// OnItemType is called at the end of the list. OnItemType must not block.
 	OnItemType func(wire.TypeMeta)
-	// MaxLists is the maximum number of lists that may run at the same time when a list of this
-	// reflector starts, including this list. It counts the lists of all reflectors that share Server:
-	// LISTs, from the first page to the last, and WATCHes until their initial events are complete.
-	// Until the number permits it, the list waits. A list that receives nothing for 10 s no longer
-	// counts; if many lists hang, this time becomes shorter. The default is 8.
+	// MaxLists limits the lists that run at the same time. A list of this reflector waits until fewer
+	// than MaxLists lists of the reflectors that share Server run. A LIST runs from its first page to
+	// its last, and a WATCH counts as a list until its initial events are complete. A list that
+	// receives nothing for 10 s no longer counts. If many lists hang, this time becomes shorter. The
+	// default is 8.
 	MaxLists int
 	// Server, when not nil, is shared by all reflectors of one server. If one of them finds that the
 	// server went back in time, the others list again.
@@ -131,15 +133,15 @@ func ConfigOf(settings any) (c Config) {
 // is at least as long as the server's Retry-After, but a Retry-After over 2 minutes counts as 2
 // minutes.
 //
-// The server may recover soon. So while no server responds, or the server responds within a second
-// with an error of its own (5xx), the first 22 waits are at most twice Min.
+// A server that does not respond, or responds within a second with a 5xx error, may recover soon.
+// So the first 22 waits after such failures are at most twice Min.
 type Backoff struct {
 	Min time.Duration // 0: 0.8 s
 	Max time.Duration // 0: 30 s
 	// Denied replaces Max after failures that an administrator may correct soon: missing credentials,
 	// permissions or resources. It does not apply to a list of thousands of objects that replaces a
-	// watch. While a resource is missing that existed shortly before, the waits stay at Min. The
-	// default is 5 s.
+	// watch, because such a list is expensive. If a resource is missing that existed shortly before,
+	// the waits stay at Min. The default is 5 s.
 	Denied time.Duration
 	// Healthy is the total time that watches in a row must be open without a failure before the
 	// reflector forgets earlier failures, so that the next wait is Min again. The default is 10 s.

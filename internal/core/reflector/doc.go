@@ -28,7 +28,7 @@
 //	a list is complete                      all                 WATCH from the list's resourceVersion, allowWatchBookmarks,
 //	                                                            timeoutSeconds random in [WatchTimeout, 2·WatchTimeout)
 //	initial events are complete             WatchList           none: the same watch continues
-//	a watch ends, or breaks off idle        all                 WATCH from the last event or bookmark, immediately. A watch that ended within
+//	a watch ends, or breaks off while idle  all                 WATCH from the last event or bookmark, immediately. A watch that ended within
 //	                                                            a second and sent nothing has failed: WATCH after a wait
 //	... before its timeout                  all                 the same, and a probe if the new watch sends nothing within a second
 //	... repeatedly, and watches sent        all                 the same with timeoutSeconds=3, so that the server sends a bookmark soon. If
@@ -70,13 +70,13 @@
 // A 410 in the middle of pages contains a token for the rest of the objects at the current
 // revision. The reflector does not use the token: the first part of the list would be at one
 // revision and the rest at another, and no watch could start at the first revision, because the
-// server has compacted it. A list without pages cannot expire while it is read. If it contains an
-// object that the store already has at the same resourceVersion, the store skips it.
+// server has compacted it. A list without pages cannot expire while it is read. The store skips an
+// object of the list that it already has at the same resourceVersion.
 //
 // # A request that keeps failing becomes a LIST
 //
 // The reflector repeats a failed request in the same form only a limited number of times, whatever
-// the failure is. It then lists, after one of these:
+// the failure is. It sends a LIST instead after any of these:
 //
 //   - three error responses in a row, not counting 429;
 //   - three probes with an answer while the watch got none;
@@ -89,7 +89,7 @@
 // its timeout, or a proxy may end idle streams sooner. But it is a failure if the watch sends
 // nothing and ends within a second, or within half of Config.WatchTimeout if that is shorter.
 //
-// A network may lose the events of several watches in a row. If each of them ends sooner than after
+// A network may lose the events of several watches in a row. If each of these watches ends within
 // 90 s, none of them counts as silent. A probe does not distinguish this from a resource that does
 // not change on a busy server: in both cases the server has a newer version. So after watches were
 // silent for 90 s in total, the next watch has timeoutSeconds=3. The server sends a bookmark two
@@ -103,10 +103,10 @@
 // nothing. It then lists only after watches have sent nothing for ten times Config.WatchTimeout,
 // and at least 50 minutes.
 //
-// If such a list follows errors, the first one has only the condition "not older than the store",
-// even if the Config requires a consistent first state. All clients of a starting server need such
-// a list, and its watch cache can serve it. The following lists are consistent, until a watch has
-// sent something newer. A list that replaces a silent watch is always consistent.
+// The first such list after errors has only the condition "not older than the store", even if the
+// Config requires a consistent first state. When a server starts, all its clients need such a list,
+// and the server can answer it from its watch cache. The following lists are consistent, until a
+// watch has sent something newer. A list that replaces a silent watch is always consistent.
 //
 // If a list that replaces a watch fails as well, the reflector watches next. While lists fail, it
 // tries all their forms: whole and in pages, each consistent and with "not older than the store".
@@ -121,8 +121,8 @@
 //
 // If a server sends a resourceVersion lower than the store's, it is a replica that lags, or it was
 // restored from a backup. The reflector must not store the state of a replica that lags, because
-// that contains objects that were deleted since. So it sends a probe with the condition "not older
-// than the store", to learn whether the server has reached the store's version. There are two
+// the state contains objects that were deleted later. So it sends a probe with the condition "not
+// older than the store", to learn whether the server has reached the store's version. There are two
 // outcomes:
 //
 //   - The answer is a version that is not older. Most likely, one replica lagged. But a restored
@@ -137,16 +137,16 @@
 // The two answers take six seconds or more. If a cache lags for longer, and serves consistent lists
 // from its own state, the reflector treats it like a restored server.
 //
-// A server that has reached the version may still answer 504 to lists with the condition, because
-// its watch cache no longer advances, or its etcd reports no progress. After twenty such answers
-// the reflector lists without the condition.
+// A server that has reached the version may still answer 504 to lists with the condition "not older
+// than the store". The reason is that its watch cache no longer advances, or that its etcd reports
+// no progress. After twenty such answers the reflector lists without the condition.
 //
 // A restored server may reach a reflector's version a second time before the reflector sends a
 // request. Then the reflector cannot see that changes were lost. So when one reflector finds that a
 // server went back, all other reflectors of the same store, or of the same [Server], list again.
-// Each of them lists once for each restore, unless it has found the restore itself. They wait
-// as after a failure, and then for a random time, up to 50 ms times the number of reflectors. A
-// reflector that starts later does not list again.
+// Each of these reflectors lists once per restore, unless it has found the restore itself. Before
+// the list it waits as after a failure, and then for a random time, up to 50 ms times the number of
+// reflectors. A reflector that starts later does not list again.
 //
 // ResourceVersions that are not integers cannot be compared. If such a version differs from the
 // store's, that proves nothing: a ListerWatcher may join the versions of several lists, and these
@@ -167,11 +167,11 @@
 // administrator may correct soon (401, 403, 404). A resource that existed before may return soon,
 // for example when a version of a custom resource is disabled and enabled again. So the first
 // hundred 404 answers do not lengthen the waits, neither for the request that got the 404 nor for
-// other requests that fail next. At most eight of them may be answers to watches. The waits between
-// them are 0.4 to 0.8 s. So the reflector sends at most 2.5 requests per second for about a minute,
-// and then one in 2.5 s or fewer. During that minute, the store is current within 2 s of the
-// resource's return. Lists that replace a refused watch become less frequent, depending on their
-// size, down to one in 30 s.
+// other requests that fail next. At most eight of these hundred answers may be answers to watches.
+// The waits between them are 0.4 to 0.8 s. So the reflector sends at most 2.5 requests per second
+// for about a minute, and then one in 2.5 s or fewer. During that minute, the store is current
+// within 2 s of the resource's return. Lists that replace a refused watch become less frequent,
+// depending on their size, down to one in 30 s.
 //
 // The reflector clears all its failure counts when watches have been open for [Backoff].Healthy
 // since the last failure. When one watch has ended normally, it clears the counts that lengthen the
@@ -182,8 +182,8 @@
 // serious error. If a watch sent the object, the reflector lists once. If it cannot decode the
 // object in that list either, no other list follows.
 //
-// If Config.Keep does not want an object, the reflector reads only its metadata. Watches also
-// resume at the resourceVersion of such an object.
+// If Config.Keep returns false for an object, the reflector reads only the object's metadata.
+// Watches also resume at the resourceVersion of such an object.
 //
 // Status.Heard is when the reflector last received something from the server. Status.CurrentAt is
 // the last time for which the store is known to be current. A server sends a bookmark on every open

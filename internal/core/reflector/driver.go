@@ -23,10 +23,11 @@ type driver struct {
 	cancel context.CancelCauseFunc // ends the current request; nil if there is none
 	began  time.Time               // when the request was sent or, for an open watch, answered
 	phase  Phase                   // the phase for errors of the current request
-	// place is the permission of the current list to run, which it keeps between its pages; see
-	// listQueue. It is nil if there is no list, or if no queue limits lists.
+	// place is the current list's place in the queue, which permits it to run. The list keeps it from
+	// its first page to its last; see listQueue. It is nil if there is no list, or if no queue limits
+	// lists.
 	place   *listPlace
-	stalled bool // the last list lost its place, and received nothing after that
+	stalled bool // the last list lost its place and then received nothing
 
 	// The first item of list, and the error of reading it. It is read when the list is opened, because
 	// only then are the list's metadata and type known.
@@ -44,8 +45,8 @@ type driver struct {
 	// the probe was sent.
 	newest   string
 	newestAt time.Time
-	// The state of the current list, or of the last one, is at least as new as the server's state was
-	// at this time. Zero means unknown.
+	// The state that the current list (or the last one) contains is at least as new as the server's
+	// state was at the time stateOf. Zero means unknown.
 	stateOf   time.Time
 	replacing bool     // between beginReplace and the end of the replace
 	sinkRV    string   // the version that the sink is current to
@@ -136,12 +137,11 @@ func (d *driver) performAtOnce(a action) (ask bool) {
 // endReplace ends the replace: the listed state becomes the store's state.
 func (d *driver) endReplace(rv string) {
 	sink, stateOf := d.r.sink, d.stateOf
-	// a watch has sent the initial events and all changes since then
+	// a watch has also sent all changes that were made while it sent the initial events
 	if d.watch != nil && !stateOf.IsZero() {
 		stateOf = time.Now()
 	}
-	// Readers see the first state only after EndReplace, so the Status must say by then how current it
-	// is.
+	// The Status must say how current the first state is before EndReplace makes that state visible.
 	if d.sinkRV == "" {
 		d.r.current(stateOf)
 	}
@@ -156,7 +156,8 @@ func (d *driver) endReplace(rv string) {
 	d.probe.setResourceVersion(d.sinkRV)
 }
 
-// request sends a request and blocks until it is answered, or waits. It returns the outcome.
+// request executes a: it sends a request and blocks until the response arrives, or it waits for a
+// time. It returns the outcome.
 func (d *driver) request(a action) input {
 	d.close()
 	d.pending = nil
@@ -185,8 +186,8 @@ func (d *driver) request(a action) input {
 	return input{typ: inWoke}
 }
 
-// versionTimeout limits the request for the server's version. The response only decides the form of
-// lists, so a longer wait is not worthwhile.
+// versionTimeout limits the request for the server's version. A longer wait is not worthwhile,
+// because the version only decides whether lists are in pages.
 const versionTimeout = 5 * time.Second
 
 func (d *driver) askVersion() input {
@@ -230,8 +231,8 @@ func (d *driver) read() input {
 }
 
 // close ends the current request and its stream, if there are any. If a probe had ended the stream,
-// found is the input with the probe's reason; otherwise it is nil. result is what the probes of the
-// stream have found.
+// found is the input with the probe's reason; otherwise found is nil. result says what the probes
+// of the stream have found.
 func (d *driver) close() (found *input, result probeResult) {
 	if d.initial != nil {
 		d.initial.timer.Stop()
@@ -424,8 +425,8 @@ func (d *driver) openList(a openList) input {
 }
 
 // listRequested is called before a request for a state that is not older than rv. It sets stateOf
-// to a time: the state will be at least as new as the server's state was then. It sets asked to the
-// number of restores found so far: the state may be older than a restore that is found later.
+// to a time for which the state will be current. It sets asked to the number of restores found so
+// far, because the state may be older than a restore that is found later.
 func (d *driver) listRequested(rv string) {
 	switch rv {
 	case "":
@@ -482,7 +483,7 @@ func ofOneItem(err error) bool {
 	return ok
 }
 
-// put passes an item of the list to the sink, unless Config.Keep does not want it.
+// put passes an item of the list to the sink if Config.Keep wants it.
 func (d *driver) put(item source.Object) {
 	item, err := d.readMeta(d.list.Encoding(), item)
 	switch err {

@@ -47,14 +47,14 @@ func (d *driver) openWatch(a openWatch) input {
 		d.probe = startProbe(d.r, ctx, cancel, d.sinkRV, a, d.r.seen)
 	}
 	watch.BeforeRead(d.wait)
-	// The time of the watch starts now, not with the request, because a server may respond late.
+	// The watch is open from now on. The request may be much older, because a server may respond late.
 	d.began = time.Now()
 	return input{typ: inOpened}
 }
 
 // wait is called each time before a watch waits for the network. It makes all received events
-// visible, so that they need not wait for the next event, or for the rest of it. It also releases
-// the memory of the last object, so that waiting watches use little memory.
+// visible now, so that they do not wait until the next event has arrived completely. It also
+// releases the memory of the last object, so that waiting watches use little memory.
 func (d *driver) wait() {
 	d.flush()
 	d.meta.Forget()
@@ -69,8 +69,8 @@ func (d *driver) wait() {
 // maxIdleBuffer is the maximum size, in bytes, of each buffer that a waiting watch keeps.
 const maxIdleBuffer = 64 << 10
 
-// flush makes the written objects visible, and calls the sink's Progress with the version that they
-// are current to.
+// flush makes the written objects visible, and calls the sink's Progress with the version of the
+// last one.
 func (d *driver) flush() {
 	if !d.dirty {
 		return
@@ -97,9 +97,9 @@ func (d *driver) flush() {
 	d.hear(true)
 }
 
-// progress calls the sink's Progress with rv, unless rv is older than at the last call. It also
-// calls it again with the same version: a sink that keeps an unconfirmed version of an object
-// decides about it in Progress, and another writer may have changed that object since. progress
+// progress calls the sink's Progress with rv, unless rv is older than at the last call. It calls
+// Progress also if rv is the same as at the last call: Progress decides about objects whose version
+// is unconfirmed, and another writer may have changed such an object after that call. progress
 // returns true if rv is newer than at the last call.
 func (d *driver) progress(rv string) bool {
 	if rv == "" || resourceversion.Older(rv, d.sinkRV) {
@@ -111,8 +111,8 @@ func (d *driver) progress(rv string) bool {
 	return moved
 }
 
-// readWatch reads events until it must wait for the next one, has read maxBatch events, could not
-// read one, or reads a bookmark or an error.
+// readWatch reads events until the next one has not arrived yet, or until it has read maxBatch
+// events. It also stops after a bookmark, an error, or an event that it could not read.
 func (d *driver) readWatch() input {
 	events, damaged, other, initial := 0, d.damaged, input{}, d.initial != nil
 	encoding := d.watch.Encoding() // read before the loop, because d.watch is nil after its end
@@ -142,7 +142,7 @@ func (d *driver) readWatch() input {
 			break
 		}
 	}
-	if initial { // also after the end: the last initial events may be in one batch with the bookmark
+	if initial { // they may have been complete only at the end of this batch
 		d.objects += int64(events)
 		d.r.listed(d.objects, -1)
 	}
@@ -174,8 +174,9 @@ func (d *driver) settled(rv string) string {
 	return rv
 }
 
-// hear records that the watch has sent something. If current is true, that shows that the store is
-// current, unless the store is being replaced or the server coalesces changes.
+// hear records that the watch has sent something. current is true if what it sent shows that the
+// store is current. hear ignores current while the store is being replaced, or while the server
+// coalesces changes.
 func (d *driver) hear(current bool) {
 	if d.watch == nil {
 		return
@@ -212,9 +213,9 @@ func (d *driver) apply(event source.Event) {
 	d.taken(err, d.watch.Offset())
 }
 
-// applyUnwanted counts an object that Config.Keep does not want. If that object exists, a stored
-// object with the same name is a different, deleted object, whose deletion event may have been
-// missed. applyUnwanted deletes it.
+// applyUnwanted counts an object that Config.Keep does not want. If the event is not a deletion,
+// the object exists. Then a stored object with the same name is an older object that was deleted,
+// and its deletion event may have been missed. So applyUnwanted deletes the stored object.
 func (d *driver) applyUnwanted(event source.Event) error {
 	d.unwanted++
 	if event.Type == wire.Deleted {
@@ -223,8 +224,8 @@ func (d *driver) applyUnwanted(event source.Event) error {
 	return d.r.sink.DeleteNamesake(&d.meta, event.Raw)
 }
 
-// bookmark handles a bookmark, and returns the input for step. If the bookmark cannot be read, it
-// counts as skipped, and the input is empty.
+// bookmark handles a bookmark, and returns the input for step. A bookmark that cannot be read
+// counts as a skipped object, and the input is empty.
 func (d *driver) bookmark(object source.Object) input {
 	if err := readBookmark(d.watch.Encoding(), object, &d.meta); err != nil {
 		d.taken(err, d.watch.Offset())
@@ -282,10 +283,10 @@ func awaitInitial(deadline time.Duration, late func()) *initialEvents {
 	return &initialEvents{deadline: deadline, timer: time.AfterFunc(deadline, late), until: time.Now().Add(deadline)}
 }
 
-// extend moves the deadline after an event. Changes arrive in the order of their versions, so an
-// ADDED event that is older than an earlier event is an initial event: it starts the full time
-// again. Most initial events do so, because they arrive in the order of keys. Any other event may
-// be a change, and extends the time only by initialStep.
+// extend moves the deadline after an event. Changes arrive in the order of their versions. So an
+// ADDED event that is older than an earlier event is an initial event, and starts the full time
+// again. Most initial events are such events, because they arrive in the order of keys. Any other
+// event may be a change, and extends the time only by initialStep.
 func (i *initialEvents) extend(t wire.EventType, rv []byte) {
 	switch {
 	case t == wire.Added && (len(i.newest) == 0 || resourceversion.Older(string(rv), string(i.newest))):

@@ -35,7 +35,7 @@ var (
 	// or no longer has the revision of a paged list (410).
 	ErrExpired = errors.New("the resource version is too old")
 	// ErrServerBehind is set when the server has not reached the requested resourceVersion (504 with
-	// the cause ResourceVersionTooLarge), or reports an older one than the store has.
+	// the cause ResourceVersionTooLarge), or reports a resourceVersion that is older than the store's.
 	ErrServerBehind = errors.New("the server has not reached the resource version")
 	// ErrServer is set when the server, or a proxy in front of it, failed (any other 5xx).
 	ErrServer = errors.New("the server failed")
@@ -50,7 +50,8 @@ var (
 	// ErrNoBookmark is set in mode WatchList when the server did not end its initial events with a
 	// bookmark.
 	ErrNoBookmark = errors.New("the server sent no bookmark after the initial events")
-	// ErrEnded is set when the server ends watches as soon as it has started them.
+	// ErrEnded is set when watches end within a second and have sent nothing, or end repeatedly before
+	// their initial events are complete.
 	ErrEnded = errors.New("the server ends watches immediately")
 	// ErrSilent is set when an open watch sent nothing for longer than a server waits between two
 	// bookmarks, and probes of the server failed. Status.Heard says how old the state may be.

@@ -11,20 +11,21 @@ import (
 
 // A list that has received nothing for listStall loses its place in the queue, so that a server
 // that hangs for some resources does not delay the lists of other resources. After that, the next
-// lists may receive nothing for only half as long, down to minListStall. If the list receives
-// something after it lost its place, the server is only slow: the next lists may then stall twice
-// as long as that list. If it received nothing, the next list of the same reflector is expected to
-// hang: it waits behind all others, and may stall for minListStall. So a hundred lists that hang at
-// the start delay other lists by half a minute, and later by a second.
+// lists may receive nothing for only half as long, down to minListStall. If the list that lost its
+// place receives something later, the server is only slow. Then the next lists may receive nothing
+// for twice as long as that list. If it receives nothing until its end, the next list of the same
+// reflector is expected to hang. That list waits behind all others, and loses its place after
+// minListStall. So a hundred lists that hang at the start delay other lists by half a minute, and
+// later by a second.
 const (
 	listStall    = 10 * time.Second
 	minListStall = time.Second
 )
 
-// listQueue limits how many lists of one server run at the same time, including initial events:
-// each list uses a connection, and memory for data in transit. Lists start in the order of the
-// calls of enter, but lists that are expected to hang start after all others. The zero value is
-// ready to use. It is safe for concurrent use.
+// listQueue limits how many lists of one server run at the same time, because each list uses a
+// connection, and memory for data in transit. A WATCH counts as a list until its initial events are
+// complete. Lists start in the order of the calls of enter, but lists that are expected to hang
+// start after all others. The zero value is ready to use. It is safe for concurrent use.
 type listQueue struct {
 	mu      sync.Mutex
 	held    int
@@ -47,9 +48,9 @@ type listPlace struct {
 	left  bool
 }
 
-// enter blocks until fewer than maxLists lists run. stalled is the result of the caller's last
-// leave. If ctx ends first, the error is its cause. After enter has returned a place, the caller
-// must call leave.
+// enter blocks until fewer than maxLists lists run. stalled is the result of the caller's last call
+// of leave. If ctx ends first, the error is the cause of ctx. After enter has returned a place, the
+// caller must call leave.
 func (q *listQueue) enter(ctx context.Context, maxLists int, stalled bool) (*listPlace, error) {
 	p := &listPlace{queue: q, maxLists: maxLists, stalled: stalled, free: make(chan struct{})}
 	q.mu.Lock()
@@ -109,8 +110,8 @@ func (p *listPlace) leaveIfStalled() {
 }
 
 // leave releases the place, so that the next list may start, or removes the waiting list. It
-// returns true if the list had lost its place before, and has received nothing since. Call it only
-// once for each place.
+// returns true if the list had already lost its place, and received nothing after that. Call it
+// only once for each place.
 func (p *listPlace) leave() (stalled bool) {
 	if p == nil {
 		return false

@@ -14,13 +14,14 @@ var errProbed = errors.New("a probe ended the watch")
 
 // probe requests a server's newest resourceVersion while a watch is open and silent. A silent watch
 // has several possible reasons: there are no changes, or the server is gone, hangs, or is at an
-// older version than it reported before. The response to the probe distinguishes them. The probe
-// also ends the watch if another reflector of the store, or of the server, finds that the server
-// went back in time.
+// older version than it reported before. The response to the probe distinguishes these reasons. The
+// probe also ends the watch if another reflector of the store, or of the server, finds that the
+// server went back in time.
 //
-// A bookmark that only repeats the store's version does not delay the next request. But it shows
-// that the server sends. So the probe then does not end the watch because of a newer version: its
-// changes may be in transit, or may concern other resources.
+// A bookmark that only repeats the store's version does not delay the next request of the probe,
+// but it shows that the server can send on this watch. So after such a bookmark, the probe does not
+// end the watch if the server has a newer version. The changes up to that version may be in
+// transit, or may concern other resources.
 //
 // A probe has one timer, whose function sends at most one request at a time. stop ends the timer
 // and the request.
@@ -80,9 +81,8 @@ func (p *probe) breakOff(in input) {
 	p.broke(errProbed)
 }
 
-// hear records that the watch has sent something, and that the store is current to rv. It delays
-// the probe's next request only if current is true, because the store then has the server's newest
-// state.
+// hear records that the watch has sent something, and that the store is current to rv. If current
+// is true, the store has the server's newest state, so hear also delays the probe's next request.
 func (p *probe) hear(rv string, current bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

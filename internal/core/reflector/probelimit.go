@@ -16,9 +16,9 @@ const (
 )
 
 // probeLimit is how long a reflector waits for the response to a probe. If a probe gets no response
-// in time, the limit doubles; otherwise, no probe would ever get one over a network that is always
-// slow. When a probe gets a response, or a list starts to arrive, the limit becomes twice the time
-// that this took. The zero value is ready to use. It is safe for concurrent use.
+// in time, the limit doubles; otherwise, no probe would ever get a response over a network that is
+// always slow. When a probe gets a response, or the first bytes of a list arrive, the limit becomes
+// twice the time since the request. The zero value is ready to use. It is safe for concurrent use.
 type probeLimit struct {
 	mu   sync.Mutex
 	more time.Duration // the limit minus probeTimeout; at most maxProbeTimeout - probeTimeout

@@ -14,8 +14,7 @@ const (
 	// Unreachable means that watches got no response, or that their streams ended with errors
 	// (ErrUnreachable).
 	Unreachable
-	// Silent means that a watch sent nothing for too long, or ended as soon as it had started
-	// (ErrSilent, ErrEnded).
+	// Silent means that a watch sent nothing for too long, or ended too soon (ErrSilent, ErrEnded).
 	Silent
 	// Failed means that the server failed, or asked the client to try later (ErrServer,
 	// ErrTooManyRequests).
@@ -70,7 +69,7 @@ func (s *state) lists() bool {
 }
 
 // noteReason sets the reason when a step has made a list necessary, and clears it when no list
-// follows. A failure before the list completes does not change the reason.
+// follows. If the list fails, the reason remains that of the first step.
 func (m *machine) noteReason(before *state) {
 	switch {
 	case !m.lists():

@@ -17,11 +17,11 @@ type Reflector struct {
 	src  source.Source
 	sink Sink
 	cfg  Config
-	// The server coalesces changes up to this version; "" if it does not. Only the goroutine of Run
-	// uses it.
+	// coalesced is the version up to which the server coalesces changes; "" if it does not. Only the
+	// goroutine of Run uses it.
 	coalesced string
-	// Config.Server's number of restores when the last list was requested. Only the goroutine of Run
-	// uses it
+	// seen is the number of restores that Config.Server had counted when the last list was requested.
+	// Only the goroutine of Run uses it
 	seen uint64
 
 	probeLimit probeLimit
@@ -64,9 +64,9 @@ func (r *Reflector) Transitions() []Transition {
 
 // Run lists and watches until ctx ends, and then returns the cause of ctx. It blocks.
 //
-// No error of a server ends Run. If the sink fails, Run returns the sink's error. While another Run
-// has not returned, Run returns ErrRunning immediately. When Run returns, its request has ended and
-// its timers are stopped. Run may be called again after it has returned.
+// No error of a server ends Run. If the sink fails, Run returns the sink's error. If another call
+// of Run has not returned, Run returns ErrRunning immediately. When Run returns, its request has
+// ended and its timers are stopped. Run may be called again after it has returned.
 func (r *Reflector) Run(ctx context.Context) error {
 	r.mu.Lock()
 	if r.running {
@@ -209,7 +209,7 @@ func (r *Reflector) current(at time.Time) {
 
 // answered records that the server has responded to a probe while a watch is open. It clears
 // ErrEnded in the Status. If current is true, the probe found nothing newer, and ErrTooManyRequests
-// is cleared too. OnStatus is called at the next transition only.
+// is cleared too. It does not call OnStatus; the next transition does.
 func (r *Reflector) answered(current bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -255,11 +255,11 @@ type Sink interface {
 	// during the call. If the source returns Go values instead of bytes, value is set and object is
 	// nil. If Take returns an error, the reflector skips the object and counts it in Status.Skipped.
 	// If the object is from an event, the reflector then lists, because the list may contain the
-	// object intact. After a Refusal it does not list.
+	// object intact. If the error is a Refusal, it does not list.
 	Take(t wire.EventType, m *wire.Meta, object []byte, value any) error
-	// DeleteNamesake deletes the stored object that has the same name as the object with metadata m,
-	// which Config.Keep does not want. The stored object is a different, older one, whose deletion
-	// event was missed.
+	// DeleteNamesake receives an object that Config.Keep does not want, and deletes the stored object
+	// of the same name. The stored object is a different, older one, whose deletion event was missed.
+	// m is the metadata of the unwanted object.
 	DeleteNamesake(m *wire.Meta, object []byte) error
 	// Flush makes the objects that Take received visible to readers. The reflector calls it before
 	// each wait for the network.
@@ -267,32 +267,32 @@ type Sink interface {
 	// Progress says that the sink has received all changes up to resourceVersion.
 	Progress(resourceVersion string)
 	// Coalesced says that the server coalesces the following changes, up to resourceVersion: it sends
-	// only one event for each key, deletions first. The reflector does not call Progress until it has
-	// reached that version, or until a list has ended. It then calls Coalesced with "".
+	// only one event for each key, deletions first. When the reflector has reached that version, or a
+	// list has ended, it calls Coalesced with "". It does not call Progress before that.
 	Coalesced(resourceVersion string)
 
 	// BeginReplace starts a list, or initial events. rebase is true if the server has gone back in
-	// time: then a stored object with a higher resourceVersion is not newer than the listed one.
+	// time. Then a listed object replaces the stored one even if the stored one has a higher
+	// resourceVersion.
 	BeginReplace(rebase bool)
 	// EndReplace says that the list is complete and current to resourceVersion. Stored objects that
 	// Take has not received since BeginReplace do not exist on the server.
 	EndReplace(resourceVersion string)
-	// AbortReplace says that the list failed before its end. The sink must not delete objects because
-	// of it.
+	// AbortReplace says that the list failed before its end. The sink must not delete objects that the
+	// list did not contain.
 	AbortReplace()
 
-	// Err returns the error because of which the sink accepts no more writes, or nil. An error ends
-	// Run.
+	// Err returns nil while the sink accepts writes, and otherwise the error that prevents them. An
+	// error ends Run.
 	Err() error
 
 	// ListRequested says that the reflector now requests a LIST, or a WATCH with initial events, whose
 	// objects it will pass between the next BeginReplace and EndReplace. If another writer finds a
 	// restore of the server after this call, the listed state may be older than that restore.
 	ListRequested()
-	// Outdated returns true if another writer of the same store has found that the server went back in
-	// time, after this sink's last ListRequested. WhenOutdated sets the function that is called once
-	// when another writer finds that. The goroutine of the other writer calls it. nil removes the
-	// function.
+	// Outdated returns true if, after this sink's last ListRequested, another writer of the same store
+	// has found that the server went back in time. WhenOutdated sets a function that is called once
+	// when another writer finds this, in the goroutine of that writer. nil removes the function.
 	Outdated() bool
 	WhenOutdated(f func())
 	// Behind reports whether a running reader, such as a handler, does not keep up with the changes.

@@ -10,9 +10,9 @@ import (
 
 // Server contains what the reflectors of one server share.
 //
-//   - The number of times that the server went back in time. When one reflector finds that out, all
-//     others list again, each once. Their own watches may not show it, if the server has reached
-//     their versions a second time.
+//   - The number of times that the server went back in time. When one reflector finds that the
+//     server went back, each other reflector lists once. If the server has reached its version a
+//     second time, its own watch does not show that changes were lost.
 //   - The queue of their lists, see Config.MaxLists.
 //
 // The zero value is ready to use. A nil Server is valid; a reflector without a Server finds only
@@ -21,7 +21,7 @@ type Server struct {
 	lists listQueue
 
 	mu       sync.Mutex
-	restores uint64 // how many times the server went back in time, as far as its reflectors know
+	restores uint64 // how many times a reflector has found that the server went back in time
 	// watching contains the probes of all open watches, which the Server notifies of a restore. A
 	// probe is removed when its watch ends.
 	watching map[*probe]struct{}
@@ -51,9 +51,9 @@ func (s *Server) found() uint64 {
 	return s.restores
 }
 
-// wentBack counts one restore of the server, and notifies all probes. If restores is already above
-// seen, another reflector has counted this restore, and wentBack does neither. It returns the
-// number of restores.
+// wentBack counts one restore of the server, and notifies all probes. If restores is higher than
+// seen, another reflector has already counted this restore, so wentBack does nothing. It returns
+// the number of restores.
 func (s *Server) wentBack(seen uint64) uint64 {
 	if s == nil {
 		return 0

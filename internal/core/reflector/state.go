@@ -36,8 +36,8 @@ import (
 //	restored               never with Watching: a list comes first
 //	noMatch                never with noConsistent
 //
-// check enforces these rules. All other combinations of flags are legal. Fields that the same event
-// clears are in one struct, which is cleared as a whole.
+// check enforces these rules. All other combinations of flags are legal. Fields that are always
+// cleared together are in one struct, which is cleared as a whole.
 type state struct {
 	cfg *Config
 
@@ -53,12 +53,12 @@ type state struct {
 	// for example, generated protobuf decoders read a body that ends after its kind as an empty list.
 	versioned bool
 	size      int64 // of the last complete list, as a number of small objects
-	// The last list contained objects that could not be read. Then another unreadable object causes no
-	// list.
+	// unreadable is true if the last list contained objects that could not be read. While it is true,
+	// an unreadable object of a watch causes no list.
 	unreadable bool
 	// unconfirmed is true if the server of the next watch has not yet shown that it is as new as rv.
 	unconfirmed bool
-	// A watch has sent a bookmark, except the one that ends initial events.
+	// bookmarked is true if a watch has sent a bookmark other than the one that ends initial events.
 	bookmarked bool
 	behind     behind // what is known of a server that may have gone back in time
 
@@ -75,12 +75,12 @@ type state struct {
 	reason Reason
 }
 
-// nextList describes the current list, or the next one. A complete list clears it. The flags up to
-// noConsistent are conditions on that list. Several of them may be set at the same time, also
-// together with unpaged and noMatch.
+// nextList describes the current list or, if there is none, the next one. A complete list clears
+// it. The flags up to noConsistent are conditions on that list. Several of them may be true at the
+// same time, also together with unpaged and noMatch.
 type nextList struct {
 	consistent     bool // it must be consistent, even if the Config does not require that
-	atLeast        bool // it must not be older than rv, because a server that was behind was found
+	atLeast        bool // it must not be older than rv, because a server was behind rv
 	whole          bool // it must not be in pages
 	withoutInitial bool // it must be a LIST, even in mode WatchList
 	rebase         bool // it replaces the store's state even if it is older than rv
@@ -110,7 +110,7 @@ type listHistory struct {
 	// a next page failed repeatedly in the last list: request the whole list first
 	unpaged bool
 	rvAtEnd bool // lists state their resourceVersion after their items, or may do so
-	// stoodIn is true if a list has replaced a watch, and no watch has sent a newer version since.
+	// stoodIn is true from a list that replaced a watch until a watch sends a newer version.
 	stoodIn bool
 	// The server refuses the condition "not older than", or ignores it: request consistent lists.
 	noMatch bool
@@ -143,8 +143,8 @@ type pace struct {
 	// stood is the total time of watches in a row that ended normally. A failure or a list clears it.
 	stood time.Duration
 	// missing is the number of 404 responses in a row that do not lengthen the waits, because the
-	// resource existed shortly before. A list clears it. refused is the number of those that were
-	// responses to a watch. A watch that sends something, or stays open for Backoff.Healthy, clears
+	// resource existed shortly before. A list clears it. refused is the number of these responses that
+	// answered a watch. A watch that sends something, or stays open for Backoff.Healthy, clears
 	// refused.
 	missing int // at most maxMissing
 	refused int // at most maxRefused
@@ -161,9 +161,9 @@ type inVain struct {
 	unansweredLists   int
 	// empty is the total time of watches that sent nothing; see emptyFor.
 	empty time.Duration
-	// unheard is the total time of the watches in a row, before the current one, that sent nothing. If
-	// a probe answers that the store is current, unheard counts only the time since about then. A
-	// watch that sends something clears it, and so does a proving watch; see proves.
+	// unheard is the total time of the watches in a row, before the current one, that sent nothing.
+	// When a probe finds that the store is current, unheard starts again at about that time. A watch
+	// that sends something clears it, and so does a proving watch; see proves.
 	unheard time.Duration
 	// newer is true if a probe has found a newer version during the time that unheard measures.
 	newer bool
@@ -272,8 +272,8 @@ const (
 	inFailed   // the request or its stream failed: err, retryAfter
 )
 
-// input is what happened, for step to decide what follows. The driver has closed the stream before
-// inNewest, inPage, inProbed, inOutdated, inEnded and inFailed.
+// input says what happened. step decides from it what follows. The driver has closed the stream
+// before inNewest, inPage, inProbed, inOutdated, inEnded and inFailed.
 type input struct {
 	typ          inputType
 	major, minor int
@@ -294,7 +294,7 @@ type input struct {
 	newestObjectRV string
 	size           int64
 
-	probe probeResult // what the probes of a watch found that ended
+	probe probeResult // what the probes of the ended watch found
 }
 
 // newState returns the state before the first step. rv is the version that the sink is current to,

@@ -57,17 +57,16 @@ type Status struct {
 	// Heard is when the reflector last received something from the server: an event, a bookmark, a
 	// part of a list, or a response to a probe. Zero means never.
 	Heard time.Time
-	// CurrentAt is a time for which the store is known to be current: it contains all changes that the
-	// server made before, except those in transit. It advances with an event or a bookmark of a newer
-	// version, with a probe that finds nothing newer, and with a consistent list, to the time of that
-	// list's request. If a watch receives no such bookmarks, only changes and probes advance
-	// CurrentAt. Zero means never.
+	// CurrentAt is the latest time for which the store is known to be current: the store contains all
+	// changes that the server made before CurrentAt, except changes in transit. An event or a bookmark
+	// of a newer version advances CurrentAt, and so does a probe that finds nothing newer. A
+	// consistent list advances it to the time of the list's request. Zero means never.
 	CurrentAt time.Time
 	// ItemType is the apiVersion and kind of the objects. It is empty until the server has stated
 	// them. A list without objects may not state them.
 	ItemType wire.TypeMeta
-	// Err is the *Error that says why the reflector is not current, or nil. If the only problem is
-	// objects that could not be read, it is SkippedErr.
+	// Err is the *Error that says why the reflector is not current, or nil. If there is no other
+	// problem than objects that could not be read, Err is SkippedErr.
 	Err error
 	// LastErr is the last Err that was not nil and not SkippedErr. LastErrAt is when it occurred.
 	LastErr   error
@@ -76,7 +75,7 @@ type Status struct {
 	Attempts int
 	// NextRetry is when the phase Waiting ends. It is zero in other phases.
 	NextRetry time.Time
-	// Queued is true if the list waits until lists of other reflectors have ended, see
+	// Queued is true while the list waits until lists of other reflectors have ended; see
 	// Config.MaxLists.
 	Queued bool
 	// Relists is the number of complete states that the reflector received after its first one.
@@ -91,8 +90,8 @@ type Status struct {
 	// errors.Is finds ErrMalformed in it.
 	Skipped    int
 	SkippedErr error
-	// Unwanted is the number of objects and events since the last list started that Config.Keep did
-	// not want.
+	// Unwanted counts the objects and events that Config.Keep did not want. Each list starts the count
+	// again.
 	Unwanted int64
 
 	failure error // why the reflector is not current, except for objects that could not be read

@@ -4,16 +4,16 @@ import "time"
 
 const (
 	// relistAfter is the number of failed responses in a row, not counting 429, after which the
-	// reflector lists again. It also lists after as many responses to probes while watches get no
-	// response. By then, the server most likely cannot serve the request or its resourceVersion, so
-	// the reflector does not treat the failure as temporary.
+	// reflector lists again. It also lists after relistAfter responses to probes while watches get no
+	// response. After so much time the failure is probably not temporary: the server cannot serve the
+	// request, or its resourceVersion.
 	relistAfter = 3
 	// askAfter is the number of watches in a row without a response after which a probe finds out
 	// whether the server responds at all.
 	askAfter = 3
 	// listAfter is the number of watches in a row without a response after which the reflector lists,
-	// whether or not the server responds to probes. It is large: a server that returns after an outage
-	// then receives few LISTs.
+	// whether or not the server responds to probes. It is large, so that a server that returns after
+	// an outage receives few LISTs.
 	listAfter = 12
 	// maxFailures is the number of failures, not counting 429 and requests without a response, after
 	// which the reflector lists again. The limit is higher than the number of failures that may occur
@@ -21,8 +21,8 @@ const (
 	maxFailures = 12
 	// A resource that existed before may return soon. So the first 404 responses do not lengthen the
 	// waits, neither for the request that got them nor for other requests that fail next. maxMissing
-	// is the maximum number of these responses; they take a minute. maxRefused is the maximum number
-	// of those that are responses to a watch, because each of them also causes a list.
+	// is the maximum number of these responses; they take a minute. At most maxRefused of them may be
+	// responses to a watch, because each of those also causes a list.
 	maxMissing = 100
 	maxRefused = 8
 	// maxCheapFailures is the number of failures after which the waits start to grow, for a server
@@ -30,9 +30,9 @@ const (
 	// They do not lengthen the waits after other failures.
 	maxCheapFailures = 22
 	quickRefusal     = time.Second
-	// cheapObjects is the number of small objects per second that lists may transfer. maxCheapLists is
-	// the number of lists in a row whose waits depend only on that rate, while no watch stays open;
-	// see listBackoffAttempt. A larger object counts as several small ones, each of smallObject bytes.
+	// cheapObjects is the number of small objects per second that lists may transfer. While no watch
+	// stays open, the waits before the first maxCheapLists lists depend only on that rate; see
+	// listBackoffAttempt. A larger object counts as several small ones, each of smallObject bytes.
 	cheapObjects  = 1000
 	smallObject   = 8 << 10
 	maxCheapLists = 12
@@ -101,7 +101,7 @@ func (m *machine) report(sentinel, cause error) {
 	m.err = &Error{Phase: m.phase, Sentinel: sentinel, Err: cause}
 }
 
-// sleep adds a wait before request q. Backoff says how long it is after this failure.
+// sleep adds a wait before request q. The wait depends on Backoff and on the failure.
 func (m *machine) sleep(q request, sentinel error) {
 	d := m.cfg.Backoff.delay(sentinel, m.backoffAttempt(sentinel), m.in.retryAfter, m.in.jitter)
 	// If a watch was refused before its initial events, the server has sent no objects, so the list's
@@ -115,8 +115,8 @@ func (m *machine) sleep(q request, sentinel error) {
 
 // backoffAttempt returns the number of the attempt that determines the next wait. A server that
 // cannot be reached, or refuses immediately, may recover soon, and a try costs it little. So the
-// waits after the first such failures are at most as long as the second wait. Such failures also do
-// not lengthen the wait after a failure of another kind.
+// waits after the first maxCheapFailures such failures are at most as long as the second wait. Such
+// failures also do not lengthen the wait after a failure of another kind.
 func (m *machine) backoffAttempt(sentinel error) int {
 	if !m.cheap(sentinel) {
 		return max(m.attempt-m.cheapFailures, 1)
@@ -132,10 +132,10 @@ func (m *machine) raiseAttempt(n int) {
 }
 
 // listBackoffAttempt returns the number of the attempt that determines the wait before a list that
-// failing watches made necessary. A small list costs the server little. So for the first few lists,
-// the wait grows only until the lists transfer fewer than cheapObjects per second, and a store with
-// few objects is not half a minute behind. Only the first maxCheapLists lists get this discount: a
-// list that a selector makes small may cost the server as much as a large one.
+// failing watches made necessary. A small list costs the server little. So the waits before the
+// first maxCheapLists lists grow only until the lists transfer fewer than cheapObjects per second.
+// Otherwise, a store with few objects could be half a minute behind. Later lists wait longer,
+// because a list that is small because of its selector may cost the server as much as a large one.
 func (m *machine) listBackoffAttempt() int {
 	b := m.cfg.Backoff
 	wait := min(time.Duration(m.size)*time.Second/cheapObjects, b.Max)
@@ -209,7 +209,7 @@ func (m *machine) goOn() {
 	}
 }
 
-// failed handles the failure of a request or of its stream.
+// failed decides what follows the failure of a request, or of its stream.
 func (m *machine) failed() {
 	if m.brokeOffIdle() {
 		m.endedWell(true) // the server of the next watch may have been restored from a backup
@@ -235,10 +235,10 @@ func (m *machine) failed() {
 	}
 }
 
-// failedOnce counts a failure. Two failures of watches do not lengthen the waits. The first is that
-// of a watch that was open for longer than the wait before it, because such watches are no more
-// frequent than the waits. The second is that of a watch that waited long for a response and got
-// none. A watch that was refused after a long time does lengthen the waits, because a list follows.
+// failedOnce counts a failure. Two kinds of failed watches do not lengthen the waits. A watch of
+// the first kind was open for longer than the wait before it, so such watches are rare enough. A
+// watch of the second kind waited long for a response and got none. A watch that was refused after
+// a long time does lengthen the waits, because a list follows.
 func (m *machine) failedOnce(sentinel error) {
 	watching := m.request == reqWatch && !m.initial
 	if watching && (m.open && m.stood+m.in.after >= m.cfg.Backoff.Healthy || sentinel == ErrUnreachable && m.in.after >= hungAfter) {
@@ -265,8 +265,8 @@ func (m *machine) failedOnce(sentinel error) {
 	m.failures++
 }
 
-// missed counts a 404 for the resource. It returns true if the 404 is one of the first since the
-// resource last existed, which do not lengthen the waits.
+// missed counts a 404 for the resource. It returns true if this 404 does not lengthen the waits,
+// because the resource existed shortly before.
 func (m *machine) missed(sentinel error, watching bool) bool {
 	if sentinel != ErrUnknownResource || !m.synced || m.missing >= maxMissing || watching && m.refused >= maxRefused {
 		return false
@@ -282,8 +282,8 @@ func (m *machine) vanished(sentinel error) bool {
 	return sentinel == ErrUnknownResource && m.attempt == 0
 }
 
-// succeeded clears the failure counts after a complete list, except forcedLists: the waits between
-// lists still depend on it while watches fail.
+// succeeded clears the failure counts after a complete list. It does not clear forcedLists, because
+// the waits between lists depend on forcedLists while watches fail.
 func (m *machine) succeeded() { m.attempt, m.cheapFailures, m.missing = m.listBackoffAttempt(), 0, 0 }
 
 // forgive clears all failure counts that lengthen the waits.
@@ -298,8 +298,8 @@ func (m *machine) forgiveLists() {
 	}
 }
 
-// hopeless reports whether requests have failed as often as they may before the reflector lists
-// instead.
+// hopeless reports whether the number of failed requests has reached a limit after which the
+// reflector lists instead.
 func (m *machine) hopeless() bool {
 	return m.failedAnswers >= relistAfter || m.answeredProbes >= relistAfter || m.failures >= maxFailures
 }

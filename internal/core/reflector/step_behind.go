@@ -19,33 +19,33 @@ const (
 	// maxRounds is how often a server may report a version older than the store's before the reflector
 	// concludes that the server went back, even if its responses contradict each other.
 	maxRounds = 8
-	// maxTooLarge is how often a server may refuse a state that must not be older than the store,
-	// although it reports between the refusals that it has reached the store's version. After that,
-	// the reflector requests the state without this condition. The refusals take two minutes or more;
-	// by then, a replica that lags has caught up, or another replica responds.
+	// maxTooLarge is how often a server may refuse lists with the condition "not older than the
+	// store", while its answers to probes say that it has reached the store's version. After that, the
+	// reflector lists without the condition. The refusals take two minutes or more. In that time a
+	// replica that lags catches up, or another replica responds.
 	maxTooLarge = 20
 )
 
 // behind describes a server whose newest resourceVersion is older than rv, the store's version.
 // There are two explanations:
 //
-//   - The server is a replica that lags. Then this or another replica reaches rv soon, and the
-//     reflector must not store the older state.
+//   - The server is a replica that lags. Then the reflector must not store its older state: this or
+//     another replica reaches rv soon.
 //   - The server was restored from a backup. Then the reflector must replace the store's state with
 //     the server's.
 //
 // The reflector concludes that the server was restored (wentBack) in three cases. The server
 // responds twice (agreeing) that it has not reached rv, and the versions that it reports between
 // these responses do not become lower. Or it reports a version older than rv more than maxRounds
-// times. Or it responds twice that it has not reached rv, and does not respond to three requests
-// (relistAfter) for its newest version.
+// times. Or it responds twice that it has not reached rv, and three requests (relistAfter) for its
+// newest version get no response.
 //
-// A LIST follows in every case, also if the replica catches up. The zero value means that no such
-// server is known.
+// A LIST follows in every case, also if the replica catches up. The zero value means that no server
+// is known to be behind rv.
 type behind struct {
 	at string // the newest resourceVersion that the server last reported
-	// Responses that the server has not reached rv, since the versions that it reports last became
-	// lower.
+	// denied counts the responses that the server has not reached rv. It starts again when the server
+	// reports a lower version than before.
 	denied              int
 	rounds              int // reports of a resourceVersion older than rv
 	unansweredQuestions int // requests for its newest resourceVersion that got no response
@@ -56,7 +56,7 @@ type behind struct {
 func (m *machine) fallsBehind(at string) {
 	b := &m.behind
 	if b.rounds > 0 && resourceversion.Older(at, b.at) {
-		b.denied = 0 // not the same server that responded before
+		b.denied = 0 // the earlier response was from a different server
 	}
 	// Without the condition "not older than", the next list could be too old as well.
 	m.insteadOfWatch, m.noMatch = false, false
@@ -85,10 +85,11 @@ func (m *machine) wentBack(at string) {
 	m.list()
 }
 
-// refusedAsTooLarge handles a refusal of a state that must not be older than the store, or than the
-// version in the response to a probe. A watch cache that no longer advances refuses such a state
-// forever. So does a watch cache whose etcd does not report progress, while its resource does not
-// change. Probes and consistent lists do not show that fault, because etcd serves them.
+// refusedAsTooLarge counts a 504 ResourceVersionTooLarge for a list or for initial events. The
+// request required a state not older than the store, or than the version in the response to a
+// probe. A watch cache that no longer advances refuses such a state forever. So does a watch cache
+// whose etcd does not report progress, while its resource does not change. Probes and consistent
+// lists succeed in spite of that fault, because etcd serves them.
 func (m *machine) refusedAsTooLarge() {
 	m.tooLarge++
 	m.withoutInitial = m.withoutInitial || m.tooLarge >= relistAfter
@@ -102,8 +103,8 @@ func (m *machine) refusedAsTooLarge() {
 
 // outdated lists because another reflector has found that the server went back in time. This
 // reflector may reach a different server, which may have reached the store's version a second time.
-// So the reflector sends an ordinary consistent list. If that list is older than the store, the
-// reflector examines the server.
+// So the reflector sends an ordinary consistent list. If the version of that list is older than the
+// store's, the reflector examines whether the server went back.
 func (m *machine) outdated() {
 	m.report(ErrWentBack, errElsewhere)
 	m.consistent, m.unconfirmed = true, true
@@ -112,8 +113,8 @@ func (m *machine) outdated() {
 	m.do(wait{m.cfg.Backoff.delay(nil, m.backoffAttempt(nil), 0, m.in.jitter) + time.Duration(float64(m.in.spread)*m.in.jitter)})
 }
 
-// incomparableVersions lists a server whose resourceVersions cannot be compared with rv. The list
-// replaces the store's state, because the order of the two states is unknown.
+// incomparableVersions requests a list from a server whose resourceVersions cannot be compared with
+// rv. The list replaces the store's state, because the order of the two states is unknown.
 func (m *machine) incomparableVersions() {
 	m.rebase, m.consistent = true, true
 	m.list()
@@ -152,14 +153,15 @@ func (m *machine) newest() {
 func (m *machine) behindRV() bool { return resourceversion.Older(m.in.rv, m.least()) }
 
 // otherScheme reports whether exactly one of a and b is an integer. Then the versions are from two
-// servers. If neither is an integer, a difference proves nothing: one server may have both, in
-// either order.
+// servers. If neither is an integer, a difference proves nothing: one server may report both a and
+// b, in either order.
 func otherScheme(a, b string) bool {
 	return resourceversion.IsInteger(a) != resourceversion.IsInteger(b)
 }
 
-// least returns the version that a state of the server must have at least. The store also contains
-// the objects of a list that failed before its end, so least includes their versions.
+// least returns the version than which a state of the server must not be older: the store's. The
+// store also contains the objects of a list that failed before its end, so least includes their
+// versions.
 func (m *machine) least() string { return resourceversion.Newest(m.brokenListRV, m.rv) }
 
 // deny counts a response that the server has not reached rv, and requests the server's newest
@@ -173,8 +175,8 @@ func (m *machine) deny() {
 // caughtUp lists after a server that was behind has reached rv. Most likely it was a replica that
 // lagged. But a restored server may have reached the store's resourceVersions a second time, with
 // other content, and a watch would never show that. caughtUp waits before the list, because the
-// server of the next request may be behind again. The wait becomes longer each time, even if other
-// requests have failed in between.
+// next request may reach a replica that is still behind. The wait becomes longer each time, even if
+// other requests have failed in between.
 func (m *machine) caughtUp() {
 	m.forcedLists++
 	m.attempt, m.cheapFailures = m.listBackoffAttempt(), 0
@@ -198,8 +200,8 @@ func (m *machine) newestFailed(sentinel error) {
 		m.sleep(m.request, sentinel)
 		return
 	case examined:
-		// The server reports that it has not reached rv, but not its newest version. The version of the
-		// list is used in place of it.
+		// The server reports that it has not reached rv, but it does not report its newest version. So
+		// the version of the next list decides.
 		if m.askingListFloor {
 			m.askingListFloor, m.listFloor = false, m.least()
 		}

@@ -9,8 +9,8 @@ import (
 
 const (
 	// A watch that sent nothing and ended within shortWatch has failed, as in client-go. A short watch
-	// that sent something is resumed immediately. But after maxShortWatches of those in a row, the
-	// next watch starts no sooner than shortPace after the start of the last one.
+	// that sent something is resumed immediately. But after maxShortWatches such watches in a row, the
+	// next watch starts at least shortPace after the start of the last one.
 	shortWatch      = time.Second
 	maxShortWatches = 3
 	shortPace       = 100 * time.Millisecond
@@ -39,17 +39,17 @@ func (m *machine) brokeOffIdle() bool {
 
 // proves reports whether the next watch must be a proving watch, or the current one is one and has
 // sent nothing yet. A proving watch finds out whether watches still deliver events. It is necessary
-// after watches that sent nothing for longer, in total, than a server leaves a watch without a
-// bookmark. Because each of them ended before its probe, nothing shows whether the resource does
-// not change or the network loses events. A server sends a bookmark shortly before the end of a
-// watch. So the request of the proving watch has a short timeout, and the bookmark arrives before a
-// proxy ends idle streams. If nothing arrives, and a probe has found that the server has a newer
-// version, the watch counts as silent.
+// when watches in a row have sent nothing for bookmarkPeriod in total, although a server sends a
+// bookmark more often. Each of them ended before its probe. So it is unknown whether the resource
+// does not change or the network loses events. A server sends a bookmark shortly before the end of
+// a watch. The proving watch has a short timeout, so that this bookmark arrives before a proxy ends
+// the idle stream. If nothing arrives, and a probe has found that the server has a newer version,
+// the proving watch counts as silent.
 func (m *machine) proves() bool { return m.unheard >= bookmarkPeriod && !m.opaque() }
 
-// short reports whether the current watch ended so soon that it counts as refused if it sent
-// nothing: within shortWatch or, if Config.WatchTimeout is shorter than two seconds, within half of
-// it. A server may end a watch a little before its timeout.
+// short reports whether the current watch ended so soon that it has failed if it sent nothing. That
+// is within shortWatch or, if Config.WatchTimeout is shorter than two seconds, within half of that
+// timeout. A server may end a watch a little before its timeout.
 func (m *machine) short() bool {
 	return m.in.after < min(shortWatch, max(m.cfg.WatchTimeout, time.Second)/2)
 }
@@ -62,9 +62,9 @@ func (m *machine) emptyFor() time.Duration {
 	return maxEmptyWatches * max(m.cfg.WatchTimeout, defaultWatchTimeout)
 }
 
-// endedWell continues after a watch whose stream ended between two events. That is no failure,
-// unless the watch was short and sent nothing. If unconfirmed is true, the server of the next watch
-// has to show that it is as new as the store.
+// endedWell decides what follows a watch whose stream ended between two events. The end is no
+// failure, unless the watch was short and sent nothing. If unconfirmed is true, the server of the
+// next watch has to show that it is as new as the store.
 func (m *machine) endedWell(unconfirmed bool) {
 	m.unconfirmed = unconfirmed
 	if m.short() && !m.brought {
@@ -112,9 +112,9 @@ func (m *machine) endedWell(unconfirmed bool) {
 
 // endedSilent counts a watch that ended normally and sent nothing. missed is true if the watch was
 // a proving watch, and a probe has found a newer version since the last event or bookmark. The
-// probes of the watches before it count as well, because a proving watch is too short for a slow
-// response. After a proving watch, unheard is zero again: otherwise, a server whose responses to
-// probes are slow would receive a watch every 3 s.
+// probes of the watches before the proving watch count as well, because a proving watch is too
+// short for a slow response. After a proving watch, unheard is zero again: otherwise, a server that
+// responds to probes slowly would receive a watch every 3 s.
 func (m *machine) endedSilent() (missed bool) {
 	proving := m.proves()
 	m.unheard += m.in.after
@@ -132,7 +132,7 @@ func (m *machine) endedSilent() (missed bool) {
 	return missed
 }
 
-// endedAtOnce handles a watch that ended as soon as it had started, and sent nothing.
+// endedAtOnce decides what follows a watch that was short and sent nothing.
 func (m *machine) endedAtOnce() {
 	m.failedOnce(ErrEnded)
 	switch {

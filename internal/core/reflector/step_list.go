@@ -15,8 +15,8 @@ import (
 // network may be too slow to transfer the whole state in that time.
 const maxBrokenLists = 2
 
-// unansweredAsBroken is how many lists without a response count as one failure of their form.
-// Without any response, most likely no server runs, so the form is not the reason.
+// unansweredAsBroken is how many lists without a response count as one failure of their form. If
+// there is no response, the reason is probably that no server runs, and not the form.
 const unansweredAsBroken = 3
 
 // list requests the whole state, in the form that depends on the mode and on earlier failures.
@@ -47,10 +47,11 @@ func (m *machine) askListFloor() {
 }
 
 // listInstead lists because the watch, or a probe, keeps failing. If the list fails as well, the
-// reflector watches next. After errors, the first list may be as old as the store: all clients of a
-// starting server list at the same time, and its watch cache can serve such lists. But a watch
-// cache that no longer advances may serve a watch that is silent, or that sends nothing newer after
-// such a list. So the next list is consistent.
+// reflector watches next. The first list after errors need not be newer than the store: when a
+// server starts, all its clients list at the same time, and its watch cache can serve such lists.
+// The next list is consistent, because a watch cache that no longer advances could serve such a
+// list and then a watch without any newer event. A list that replaces a silent watch is also
+// consistent.
 func (m *machine) listInstead(sentinel error) {
 	m.insteadOfWatch, m.withoutInitial = true, true
 	m.consistent = m.consistent || m.stoodIn || sentinel == ErrSilent || sentinel == ErrEnded
@@ -69,8 +70,8 @@ func (m *machine) firstPage(limit int64) {
 
 // from returns the parameters resourceVersion and resourceVersionMatch of the next list, which say
 // how current its state must be. If the list states its resourceVersion after its items, the
-// condition must exclude a state that is older than the store. The reflector would detect such a
-// state only after it has stored the items, including objects that were deleted since.
+// parameters must exclude a state that is older than the store. The reflector would detect such a
+// state only after it had stored the items, including objects that had been deleted.
 func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 	m.askedConsistent = m.rebase || m.noMatch || m.opaque() || !m.unproven() && m.mustBeConsistent() && !m.noConsistent
 	switch {
@@ -83,8 +84,8 @@ func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 }
 
 // mustBeConsistent reports whether the Config or the state requires a consistent list. A Config
-// with MostRecent requires that of every list, except of one that replaces a watch: such a list may
-// be as old as the store.
+// with MostRecent requires a consistent list, except in place of a watch: a list that replaces a
+// watch may be as old as the store.
 func (m *machine) mustBeConsistent() bool {
 	return m.consistent || m.cfg.Consistency == MostRecent && !(m.insteadOfWatch && m.least() != "")
 }
@@ -92,8 +93,8 @@ func (m *machine) mustBeConsistent() bool {
 // opaque reports whether rv is not an integer. Such versions can be compared only for equality.
 func (m *machine) opaque() bool { return m.rv != "" && !resourceversion.IsInteger(m.rv) }
 
-// unproven reports whether a list may be older than the store without the reflector knowing it
-// before it has read the items.
+// unproven reports whether the reflector may find out only after it has read the items that a list
+// is older than the store.
 func (m *machine) unproven() bool {
 	return m.least() != "" && !m.opaque() && (m.rvAtEnd || m.atLeast || m.mode == WatchList && !m.withoutInitial)
 }
@@ -104,8 +105,8 @@ func (m *machine) unknownListFloor() bool {
 	return m.listFloor == "" && m.unproven() && m.mustBeConsistent() && !m.rebase && !m.noMatch
 }
 
-// nextPage requests the page with the current continue token. After a failure that is the same page
-// again.
+// nextPage requests the page with the current continue token. After a failure, this is the failed
+// page again.
 func (m *machine) nextPage() {
 	m.request, m.phase = reqList, Listing
 	m.do(openList{limit: m.limit, page: m.page})
@@ -159,8 +160,8 @@ func (m *machine) opened() {
 	}
 }
 
-// listOpened decides, before the first object is stored, whether the reflector may use the list: an
-// object in a list that is older than the store may have been deleted since.
+// listOpened decides, before the first object is stored, whether the reflector may use the list: if
+// the list is older than the store, the server may have deleted some of its objects.
 func (m *machine) listOpened() {
 	if m.behindRV() && !m.rebase {
 		m.do(closeStream{})
@@ -176,8 +177,8 @@ func (m *machine) listOpened() {
 	if !m.rebase && !m.awaitsWatch() {
 		m.err = nil
 	}
-	// An empty list does not show where lists state their version, so assume that it is after the
-	// items.
+	// An empty list does not show whether this server states the version of a list before or after the
+	// items. So assume the unfavorable case, after the items.
 	if m.rvAtEnd = m.in.rv == "" || m.in.empty; m.rv != "" {
 		m.rebase = m.rebase || m.opaque() || m.in.rv != "" && resourceversion.Incomparable(m.in.rv, m.rv)
 	}
@@ -185,9 +186,9 @@ func (m *machine) listOpened() {
 	m.replacing = true
 }
 
-// awaitsWatch reports whether the current error ends only when a watch is open. That is so if the
-// last watches got no response, or if the server does not allow them: a successful list changes
-// neither.
+// awaitsWatch reports whether the current error ends only when a watch is open. It is true if the
+// last watches got no response, or if the server does not allow watches: a successful list does not
+// prove that a watch would succeed.
 func (m *machine) awaitsWatch() bool {
 	switch m.sentinel() {
 	case nil, ErrServerBehind, ErrWentBack, ErrEnded, ErrSilent: // a successful list ends these errors
@@ -261,9 +262,9 @@ func (m *machine) complete(rv string) {
 }
 
 // countExactList counts paged lists that had exactly the store's version, although the condition
-// was only "not older than". A server before 1.19 responds so, because it does not support the
-// condition in pages. But every server does so while its resource does not change, and a list
-// without the condition may come from a replica that lags. So the reflector drops the condition
+// was only "not older than". A server before 1.19 sends such lists because it does not support the
+// condition in pages. But every server sends them while its resource does not change. Because a
+// list without the condition may come from a replica that lags, the reflector drops the condition
 // only after relistAfter such lists in a row.
 func (m *machine) countExactList(rv string) {
 	if m.limit > 0 && !m.askedConsistent && m.rv != "" && rv == m.rv {
@@ -291,10 +292,10 @@ func (m *machine) abandon() {
 	}
 }
 
-// switchMatch counts a failed list against its condition, which is either "not older than" or
-// consistency. After relistAfter failures, the next list has the other condition. A first state
-// remains consistent if the Config requires that. A 404 for a resource that existed shortly before
-// does not count.
+// switchMatch counts the failed lists of each condition, which is "not older than" or consistent.
+// After relistAfter failures, the next list has the other condition. A first state remains
+// consistent if the Config requires that. A 404 for a resource that existed shortly before does not
+// count.
 func (m *machine) switchMatch(sentinel error) {
 	if m.vanished(sentinel) {
 		return
@@ -365,9 +366,9 @@ func (m *machine) listFailed(sentinel error) {
 	m.sleep(reqList, sentinel)
 }
 
-// fallsShort reports whether the failure of a LIST counts against its form and its condition.
-// Failures that concern the version of the state do not count, and a LIST without a response counts
-// only as a part of a failure.
+// fallsShort reports whether the form or the condition of a failed LIST may be the reason of the
+// failure. Failures that concern the version of the state do not count, and a LIST without a
+// response counts only as a part of a failure.
 func (m *machine) fallsShort(sentinel error) bool {
 	switch {
 	case sentinel == ErrTooManyRequests || sentinel == ErrServerBehind || m.tooOld(sentinel):

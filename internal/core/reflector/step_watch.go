@@ -10,7 +10,8 @@ const (
 	// bookmarkPeriod is longer than the time that kube-apiserver leaves a watch without a bookmark, if
 	// etcd reports its progress every few seconds.
 	bookmarkPeriod = 90 * time.Second
-	// hungAfter is the time after which one watch without a response counts as askAfter such watches.
+	// hungAfter is the time without a response after which one watch counts as askAfter failed
+	// watches.
 	hungAfter = 10 * time.Second
 	// maxSilence is how long watches may send nothing while no probe gets a response. A server that
 	// was restored from a backup accepts a watch from a version that it has not reached, and sends
@@ -23,7 +24,7 @@ const (
 	// A server that sends no bookmarks is silent whenever its resource does not change. So if no
 	// bookmark was ever received, the number of silent watches before a list grows. After patientLists
 	// lists that replaced such watches, it doubles with each list, up to 1 << maxPatience times
-	// relistAfter. That many watches last two and a half hours.
+	// relistAfter. The maximum number of watches lasts two and a half hours.
 	patientLists = 4
 	maxPatience  = 5
 )
@@ -138,8 +139,8 @@ func (m *machine) bookmark() {
 	}
 }
 
-// watchBehind handles a bookmark that is older than the store. A server at such a version sends no
-// changes until it has passed the store's version.
+// watchBehind handles a bookmark that is older than the store. Such a server sends no changes on
+// this watch until it has passed the store's version.
 func (m *machine) watchBehind() {
 	m.abandon()
 	m.failedOnce(ErrServerBehind)
@@ -212,7 +213,7 @@ func (m *machine) watchFailed(sentinel error) {
 		m.consistent = m.consistent || m.refused > 1
 		m.sleep(reqList, sentinel)
 	case sentinel == ErrExpired:
-		m.attempt = 0 // the server responds: only earlier lists that did not help lengthen the wait
+		m.attempt = 0 // the server responds; forcedLists may still lengthen the wait
 		m.consistent = true
 		m.forcedLists++
 		m.retryNow(reqList, sentinel)
@@ -268,9 +269,9 @@ func (m *machine) watchUnanswered(sentinel error) {
 	}
 }
 
-// countsAsHung reports whether a failed watch waited so long in vain that it counts as askAfter
-// watches. A watch that was open must have waited longer, and must not be the first: the connection
-// of the first one may simply have broken.
+// countsAsHung reports whether a failed watch received nothing for so long that it counts as
+// askAfter watches. If the watch was open, the limit is longer, and the first such watch does not
+// count, because only its connection may have broken.
 func (m *machine) countsAsHung() bool {
 	if m.open {
 		return !m.brought && m.unansweredWatches > 1 && m.in.after >= askAfter*hungAfter

@@ -7,25 +7,25 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// throttle leaves CPU time to a handler that runs and has fallen behind. Events that the reflector
-// reads faster than the handler processes them only wait, or are coalesced: reading them so early
-// has no benefit and takes CPU time from the handler. So throttle makes the reflector read events a
-// little slower than the handler processes them, until the handler has caught up. A handler that is
-// blocked does not slow the reflector.
+// throttle leaves CPU time to a handler that runs and has fallen behind. If the reflector reads
+// events faster than the handler processes them, the events wait or are coalesced. Reading them
+// early has no benefit, and takes CPU time from the handler. So throttle makes the reflector read
+// events a little slower than the handler processes them, until the handler has caught up. A
+// handler that is blocked does not slow the reflector.
 type throttle struct {
 	ready  time.Time // when the last wait ended
 	behind bool      // whether a handler was behind at that time
-	// went is when the handler was last seen to advance, and read is the number of changes that it had
-	// read then. per is its average time for one change.
+	// went is the time at which the handler was last seen to advance. read is the number of changes
+	// that it had read at that time. per is its average time for one change.
 	went time.Time
 	read uint64
 	per  time.Duration
 }
 
 const (
-	// maxThrottle is the maximum wait for one event. A handler that needs longer for an event has most
-	// of the CPU time anyway. With 150 µs, a reflector still reads 5,900 events per second, more than
-	// kube-apiserver sends on one watch for long. Events in JSON get four times as long, because
+	// maxThrottle is the maximum wait for one event. A handler that needs longer for an event already
+	// has most of the CPU time. With 150 µs, a reflector still reads 5,900 events per second, more
+	// than kube-apiserver sends on one watch for long. Events in JSON get four times as long, because
 	// reading and decoding them takes about four times as long.
 	maxThrottle     = 150 * time.Microsecond
 	maxThrottleJSON = 4 * maxThrottle
@@ -42,12 +42,12 @@ func longestWait(encoding wire.Encoding) time.Duration {
 	return maxThrottle
 }
 
-// wait blocks after the driver has read events, until it should read more or ctx ends. events is
-// their number. It waits at most longest for each event.
+// wait is called after the driver has read a number of events. It blocks until the driver should
+// read more, or until ctx ends. It waits at most longest for each event.
 func (t *throttle) wait(ctx context.Context, sink Sink, events int, longest time.Duration) {
 	now := time.Now()
 	took := now.Sub(t.ready)
-	// the usual case: events arrive slowly, and the sink need not be asked
+	// the usual case: events arrive slowly, so there is no need to call Behind
 	if took >= time.Duration(events)*longest {
 		t.ready, t.behind = now, false
 		return
@@ -65,7 +65,7 @@ func (t *throttle) wait(ctx context.Context, sink Sink, events int, longest time
 		}
 		t.per = (3*t.per + per) / 4
 		t.went, t.read = now, read
-	// read < t.read: a different handler is behind now
+	// the handler is blocked or, if read < t.read, a different handler is behind now
 	case now.Sub(t.went) > stuckFor || read < t.read:
 		t.per, t.went, t.read = 0, now, read
 	}
