@@ -25,8 +25,8 @@ type Level struct {
 	// Share bounds the bytes of one share of the level. 0: only the level's bound applies.
 	Share int64
 	// Fair refuses bytes to a share that already uses at least as many bytes as the level has free. If
-	// n shares grow at the same pace and in small steps, each can use about 1/(n+1) of the level's
-	// bytes, and as many bytes stay free for the next share.
+	// n shares grow at the same pace and in small steps, each share can use about 1/(n+1) of the
+	// level's bytes. Another 1/(n+1) stays free for the next share.
 	Fair bool
 }
 
@@ -269,9 +269,10 @@ func (b *Budget) free(level int) int64 {
 	return free
 }
 
-// Excess returns by how many bytes a level exceeds its bound, or the budget its limit; the larger
-// one counts. If the result is 0 or less, neither is exceeded. Only Add, Move, MoveToShare and the
-// function of CountAlso can cause an excess.
+// Excess returns by how many bytes a level exceeds its bound, or by how many bytes the Budget
+// exceeds its limit. It returns the larger of both numbers. If the result is 0 or less, neither the
+// bound nor the limit is exceeded. Only Add, Move, MoveToShare and the function of CountAlso can
+// cause an excess.
 func (b *Budget) Excess(level int) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -287,7 +288,7 @@ func (b *Budget) Excess(level int) int64 {
 
 // Usage contains the statistics of a level of a Budget.
 type Usage struct {
-	// Level is the name of the level.
+	// Used is the number of bytes that the level uses, and Peak is the highest value of Used so far.
 	Level string
 	// Used is the number of bytes that the level uses, and Peak the highest such number so far.
 	Used, Peak int64

@@ -47,9 +47,9 @@ type Config struct {
 	Reserve func(n int) error
 	// OnListed is called once, when the first list is complete. It may be nil.
 	OnListed func()
-	// OnRefuse is called when only a new Feed can represent the upstream, before Run returns the same
-	// error: ErrWentBack, ErrRelistTooLarge, or an error of Reserve. It may be nil. The goroutine of
-	// Run calls OnListed and OnRefuse while it holds no lock.
+	// OnRefuse is called when only a new Feed can represent the upstream. It receives the error that
+	// Run returns afterwards: ErrWentBack, ErrRelistTooLarge, or an error of Reserve. It may be nil.
+	// The goroutine of Run calls OnListed and OnRefuse while it holds no lock.
 	OnRefuse func(error)
 	// Stats is shared by several feeds of one resource. nil: the feed uses its own counters.
 	Stats *Stats
@@ -66,9 +66,9 @@ type Stats struct {
 	ProofWatches   atomic.Uint64 // short WATCHes that waited for a bookmark
 }
 
-// Feed is one store and everything between the store and its upstream. It exists from before the
-// first list until only a new store can represent the upstream. All methods are safe for concurrent
-// use.
+// Feed is one store and everything between the store and its upstream. A Feed is created before the
+// first list. Its owner replaces it when only a new store can represent the upstream. All methods
+// are safe for concurrent use.
 type Feed struct {
 	store     *store.Store
 	cache     *watchcache.Cache
@@ -99,8 +99,8 @@ func New(cfg Config) (_ *Feed, err error) {
 	return f, nil
 }
 
-// build creates the parts of the feed. The prover uses proofs, and changes to the other of the two
-// sources after each failure.
+// build creates the parts of the feed. The prover first sends its requests to proofs. After each
+// failed request it changes to the other source: from proofs to src, or back.
 func (f *Feed) build(cfg Config, src, proofs source.Source) (err error) {
 	setDefaults(&cfg)
 	f.store = store.New(store.Config{Encoding: cfg.Encoding, LogBytes: cfg.LogBytes, KeepLog: true})

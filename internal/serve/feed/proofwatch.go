@@ -14,9 +14,10 @@ import (
 )
 
 // waitFor blocks until the feed has reached rv, and reports whether it has. If the feed is older,
-// waitFor starts a short WATCH. It returns false when a short WATCH that was opened after the call
-// ends without proving rv: an API server that has just started answers with an error or an old
-// bookmark, and usually the next WATCH receives the same.
+// the prover opens a short WATCH after the call; if isSilent, waitFor waits only silentWait
+// instead. If the WATCH ends and the feed has still not reached rv, waitFor returns false: an API
+// server that has just started answers with an error or an old bookmark, and usually the next WATCH
+// receives the same.
 func (p *prover) waitFor(ctx context.Context, rv uint64) bool {
 	if p.sink.version() >= rv {
 		return true
@@ -34,16 +35,17 @@ func (p *prover) waitFor(ctx context.Context, rv uint64) bool {
 	return p.sink.Wait(ctx, rv) == nil || p.sink.version() >= rv
 }
 
-// isSilent reports whether maxSilent short WATCHes in a row sent no bookmark, the last of
-// them less than silentRest ago.
+// isSilent reports whether the last maxSilent short WATCHes sent no bookmark. It returns false if
+// the last of them ended silentRest ago or earlier.
 func (p *prover) isSilent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.silent >= maxSilent && time.Since(p.silentAt) < silentRest
 }
 
-// noteSilence counts a short WATCH that was silent: it ended without a bookmark after its full
-// time, while no change arrived. A short WATCH that was not silent resets the count.
+// noteSilence records whether a short WATCH was silent. A silent WATCH has ended without a bookmark
+// after its full time, and meanwhile no change has arrived. A WATCH that was not silent resets the
+// count.
 func (p *prover) noteSilence(silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -76,7 +76,8 @@ func TestNotProvenByOneWatch(t *testing.T) {
 	}
 }
 
-// silentServer is a source whose watches last their full time and send only bookmark, if it is set.
+// silentServer is a source. If bookmark contains a resourceVersion, each watch sends bookmarks with
+// it. Otherwise each watch lasts its full time and sends nothing.
 type silentServer struct {
 	source.Source
 	bookmark *atomic.Pointer[string]
@@ -188,7 +189,7 @@ func TestChangesBesideSilentWatches(t *testing.T) {
 }
 
 // movingServer is a source whose watches send one bookmark, after a second. The bookmark's version
-// is by one higher than the version from which the watch was opened.
+// is one higher than the version from which the watch was opened.
 type movingServer struct{ source.Source }
 
 func (movingServer) Watch(_ context.Context, o metav1.ListOptions) (source.Watch, error) {

@@ -51,10 +51,10 @@ type prover struct {
 }
 
 const (
-	// By default, kube-apiserver has no watch cache for Events, and sends bookmarks of their WATCHes
-	// only when etcd reports its progress. After maxSilent consecutive silent WATCHes, the prover
-	// opens none for silentRest. Meanwhile a change of the resource within silentWait may still serve
-	// as proof.
+	// By default, kube-apiserver has no watch cache for Events. It sends a bookmark to a WATCH of
+	// Events only when etcd reports its progress. After maxSilent consecutive silent WATCHes, the
+	// prover opens no short WATCH for silentRest. Meanwhile a read waits only silentWait: a change of
+	// the resource may arrive in this time, and serve as proof.
 	maxSilent  = 3
 	silentRest = time.Minute
 	silentWait = 200 * time.Millisecond
@@ -73,8 +73,9 @@ func newProver(sources []source.Source, sk *sink, status func() reflector.Status
 
 // newProofSource returns the first source for proofs. Its LISTs and WATCHes share one HTTP/2
 // connection, so that both reach the same API server if several servers share one address. The LIST
-// makes that server request its progress from etcd. Otherwise its watch cache may be 5 s behind the
-// LIST of another server while nothing changes, and a newly created watch cache sends no bookmark.
+// makes that server request its progress from etcd, so the server soon has a bookmark for the
+// WATCH. Another server that receives the WATCH may be 5 s behind the LIST while nothing changes.
+// If its watch cache is newly created, it sends no bookmark at all.
 func newProofSource(upstream *rest.Config, r source.Resource, o source.Options) (*source.REST, error) {
 	upstream = rest.CopyConfig(upstream)
 	if os.Getenv("DISABLE_HTTP2") == "" { // client-go's transports obey it unless NextProtos is set

@@ -19,17 +19,17 @@ import (
 // history which revision of the store belongs to which resourceVersion. It is also the cache's
 // Clock.
 //
-// Each state of the store is a state that the upstream had. The sink applies changes one by one, in
-// the order of their resourceVersions, also the changes that a relist finds. Otherwise a client
-// could miss changes: its watch may end between two changes, and resume at another replica from the
-// last resourceVersion that the client received. Changes with lower resourceVersions would not
-// follow.
+// The sink applies changes one by one, in the order of their resourceVersions. For the changes that
+// a relist finds, it sorts them. Otherwise a client could miss changes: its watch may end between
+// two changes, and the client resumes at another replica from the last resourceVersion that it
+// received. The other replica does not send changes with lower resourceVersions.
 //
 // If a relist lacks an object, the sink does not know when the object was deleted. It applies such
-// deletions first. A watch sends them with the resourceVersion that its client already had. A
-// client whose watch ends between two deletions then receives some deletions twice and misses none.
-// In the history, a gap replaces the states between the last state before a relist and the state of
-// the relist.
+// deletions first. A watch sends them with the resourceVersion that its client already had. If the
+// watch ends between two deletions, the client resumes from that resourceVersion. It may then
+// receive deletions twice, but it misses none. The upstream may never have had the states within a
+// relist. In the history, a gap replaces them: it lasts from the last state before the relist to
+// the relist's own.
 type sink struct {
 	*store.Writer
 	store    *store.Store
@@ -227,9 +227,9 @@ func (s *sink) takeEvent(t wire.EventType, m *wire.Meta, object []byte) error {
 	return err
 }
 
-// Coalesced implements reflector.Sink, for an upstream that is itself a watch cache of this
-// package. The sink treats the changes that a relist of the upstream found like the changes that
-// its own relist finds.
+// Coalesced implements reflector.Sink, for an upstream that is itself a watch cache of package
+// watchcache. If such an upstream has relisted, the sink treats the changes that this relist found
+// like the changes that a relist of its own finds.
 func (s *sink) Coalesced(resourceVersion string) {
 	s.Writer.Coalesced(resourceVersion)
 	s.mu.Lock()

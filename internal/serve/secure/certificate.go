@@ -17,7 +17,7 @@ import (
 )
 
 // Authority is a CA. Its serving certificates use the CA's own key, so that a server stores only
-// one key. A client that trusts the CA trusts each later certificate.
+// one key. A client that trusts the CA also trusts the certificates that the CA issues later.
 type Authority struct {
 	ca  *x509.Certificate
 	key crypto.Signer

@@ -23,8 +23,8 @@ import (
 	"github.com/weirproject/weir/internal/tools/process"
 )
 
-// pods is a watch cache of simulated pods, like a proxy's, that is called directly instead of over
-// HTTP.
+// pods is a watch cache of simulated pods, which its store keeps as protobuf. The benchmarks call
+// it directly instead of over HTTP.
 type pods struct {
 	sim     *podsim.Pods
 	store   *store.Store

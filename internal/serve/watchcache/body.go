@@ -23,7 +23,7 @@ type Payer struct {
 	Level  int
 	Share  string
 	// Most is the number of bytes that the share may use of the budget; 0 or less: no bound. While the
-	// share uses more than half of that, LISTs are not compressed.
+	// share uses more than half of Most, LISTs are not compressed.
 	Most int64
 }
 
@@ -150,8 +150,8 @@ func (c *Cache) newBody(w http.ResponseWriter, r *http.Request, page int64) (*bo
 	return b, nil
 }
 
-// hold charges n bytes, the current size of the buffers for single objects, minus the bytes that
-// earlier calls charged. If the budget has no room, hold returns ErrUnread.
+// hold ensures that at least n bytes are charged for the buffers for single objects. n is the
+// current size of these buffers. If the budget has no room, hold returns ErrUnread.
 func (b *body) hold(n int) error {
 	more := int64(n) - b.scratch
 	if b.charge == nil || more <= 0 {

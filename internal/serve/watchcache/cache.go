@@ -35,8 +35,8 @@ type Config struct {
 	LabelSets bool
 	// BookmarkInterval is the time between two bookmarks of a watcher. 0: one minute.
 	BookmarkInterval time.Duration
-	// MinWatch is the least duration of a WATCH without timeoutSeconds, which lasts a random time
-	// between MinWatch and twice that. 0: 30 minutes.
+	// MinWatch is the least duration of a WATCH without timeoutSeconds. Such a WATCH lasts a random
+	// time between MinWatch and twice MinWatch. 0: 30 minutes.
 	MinWatch time.Duration
 	// Flush decides how long a watcher waits between two writes while changes arrive continuously.
 	// nil: the watcher writes each change immediately.
@@ -168,10 +168,10 @@ func (cfg *Config) setDefaults() {
 }
 
 // Close ends all watches and does not wait for them to end. A watch that waits for changes first
-// sends the changes that the cache has. A watch that is already sending, and for which more than
-// one batch of further changes waits, does not send these changes. In both cases the watch ends
-// with a last bookmark if the client requested bookmarks, unless it is still being caught up after
-// closeGrace. Later requests receive Config.Closed.
+// sends the changes that the cache has. A watch that is sending when Close is called sends the
+// remaining changes only if they fit into one batch. In both cases, if the client requested
+// bookmarks, the watch ends with a last bookmark. A watch that is still being caught up after
+// closeGrace ends without a bookmark. Later requests receive Config.Closed.
 func (c *Cache) Close() {
 	c.close()
 	c.readWrites.close(closeGrace)

@@ -60,12 +60,12 @@ func (wt *watcher) encodeEvent(t wire.EventType, o *store.Object, rv uint64) ([]
 	return sc.event, nil
 }
 
-// sendChange sends the events that a change causes for this client. The cache may not know at which
-// resourceVersion an object was deleted or stopped matching: because only a relist found that, or
-// because later changes of the object were coalesced. The DELETED event then has the
-// resourceVersion that the client already has. A client that resumes there receives the event twice
-// rather than never. A client that merges several watches does not conclude that it has received
-// every change up to the deletion.
+// sendChange sends the events that a change causes for this client. In two cases, the cache does
+// not know at which resourceVersion an object was deleted or stopped matching: only a relist found
+// it, or later changes of the object were coalesced. The DELETED event then has the resourceVersion
+// that the client already has. If the client resumes from it, it receives the event twice rather
+// than never. A client that merges several watches does not conclude from the event that it has
+// received every change up to the deletion.
 func (wt *watcher) sendChange(ch *store.Change) error {
 	before, after, err := wt.matches(ch)
 	switch {
@@ -119,8 +119,8 @@ const maxScratch = 64 << 10
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// newScratch returns a scratch, of which the matcher and the representation use the first buffers
-// until release.
+// newScratch returns a scratch. Until release, the matcher uses its buffer raw, and the
+// representation uses its buffer object.
 func newScratch(m *matcher, rep *representation) *scratch {
 	s := scratches.Get().(*scratch)
 	m.own, rep.scratch = s.raw, s.object
@@ -143,9 +143,9 @@ func (s *scratch) release(m *matcher, rep *representation) {
 // lastBookmarkBefore is how long before its deadline a watch sends its last bookmark.
 const lastBookmarkBefore = 2 * time.Second
 
-// endInitialEvents sends the bookmark that ends the initial events, if the bookmark is due. It does
-// not wait for later changes: a client that reads slower than changes arrive would never receive
-// it.
+// endInitialEvents sends the bookmark that ends the initial events, if the bookmark is due. The
+// bookmark does not wait for later changes: a client that reads more slowly than changes arrive
+// would never receive it.
 func (wt *watcher) endInitialEvents() error {
 	bookmarks := wt.bookmarks
 	if !bookmarks.initialEvents || !bookmarks.fired || !bookmarks.enabled {

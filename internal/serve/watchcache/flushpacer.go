@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// FlushPacer decides how long a watcher waits between two writes, so that all changes in between
-// share one write, because each write has a fixed cost. The wait grows with the number of active
+// FlushPacer decides how long a watcher waits between two writes. Each write has a fixed cost, and
+// all changes that arrive during the wait share one write. The wait grows with the number of active
 // watchers, up to longest. While the wait is below longest, all active watchers together write at
 // most flushesPerCPU times per second and CPU. A watcher is active if it has finished a write in
 // the current window or the previous one, so a client that reads nothing delays no other client.

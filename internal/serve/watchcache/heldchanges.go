@@ -10,9 +10,9 @@ import (
 
 // heldChanges counts the memory of the changes that wait for watchers: changes that the hub has
 // offered, and changes of watchers that are being caught up. An old version counts once, even if
-// several changes refer to it. A new version does not count: it is in the table, or it is the old
-// version of a later change, which waits for the same watchers. The zero value is empty. It is safe
-// for concurrent use.
+// several changes refer to it. A new version does not count: it is the stored version, or it is the
+// old version of a later change that waits for the same watchers. The zero value is empty. It is
+// safe for concurrent use.
 type heldChanges struct {
 	bytes atomic.Int64
 

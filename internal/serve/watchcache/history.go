@@ -23,15 +23,15 @@ type History struct {
 	relistedTo atomic.Uint64 // the last revision of any relist; the highest number while a relist runs
 }
 
-// relistRange is the range of revisions after from, up to to, that a relist at rv added.
+// relistRange says that a relist at rv added the revisions after from, including the revision to.
 type relistRange struct{ from, to, rv uint64 }
 
 // maxRelists bounds the relists that a History keeps. For older revisions, relisted returns true,
 // as if a relist had added them.
 const maxRelists = 64
 
-// historyPoint says that the state at rv, and at later resourceVersions up to the next point, is
-// the store at revision.
+// historyPoint says that the store at revision is the state at rv. The state is the same at later
+// resourceVersions, up to the next point.
 type historyPoint struct{ rv, revision uint64 }
 
 // gap is the revision of a point that starts a range of unknown states. The range ends at the next

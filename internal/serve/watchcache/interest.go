@@ -7,8 +7,8 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// interest says which changes a watcher needs: the changes of objects that have, or had, one of the
-// values.
+// interest says which changes a watcher needs. It needs the changes of an object that has one of
+// the values, or had it before the change.
 type interest struct {
 	values    []interestValue
 	namespace string          // also required; empty: any
@@ -73,11 +73,11 @@ func (s *selector) interest(c *Cache) (interest, bool) {
 type interestIndex struct {
 	// subscriptions contains each subscription once for each value of its interest.
 	subscriptions map[interestValue][]*subscription
-	// scanned contains the shards and the fields, without their values, of all interests. Each map
-	// value is the number of entries in subscriptions. Each changed object is compared with all keys
-	// of scanned, since they are few.
+	// The keys of scanned are the shards of all interests, and the fields of all interests without
+	// their values. The number of a key is the number of its entries in subscriptions. find compares
+	// each changed object with all keys of scanned, because there are few.
 	scanned map[interestValue]int
-	labels  int // the number of labels in subscriptions
+	labels  int // the number of entries in subscriptions whose attribute is byLabel
 	// seq is the number of the current change. It ensures that each subscription receives a change
 	// once.
 	seq uint64

@@ -59,8 +59,9 @@ func (c *Cache) canServe(mr request.MediaRange) bool {
 	return mr.Encoding == wire.Protobuf || c.resource.Type != nil || mr.Shape == request.MetadataOnly
 }
 
-// checkForm returns an error if the client requested the metadata of a list and the response is one
-// object, or the reverse. list says that the response is a list.
+// checkForm returns an error if the client requested PartialObjectMetadataList and the response is
+// one object, or if it requested PartialObjectMetadata and the response is a list. list says that
+// the response is a list.
 func (rep *representation) checkForm(list bool) error {
 	switch {
 	case rep.Shape != request.MetadataOnly || rep.List == list:

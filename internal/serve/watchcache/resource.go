@@ -21,9 +21,9 @@ type Resource struct {
 	// cache then accepts application/* in an Accept header, and accepts metadata.namespace in a field
 	// selector only if the resource is namespaced.
 	Custom bool
-	// Type is the Go struct of the objects. The cache needs it to serve objects stored as protobuf as
-	// JSON or as a table, and to select them by field. nil: the cache serves objects only in their
-	// stored encoding.
+	// Type is the Go struct of the objects. If the objects are stored as protobuf, the cache needs
+	// Type to serve them in JSON or as a table, and to select them by field. nil: the cache serves
+	// objects only in their stored encoding.
 	Type reflect.Type
 	// Fields are the fields that field selectors may name, in addition to metadata.name and, where
 	// kube-apiserver supports it, metadata.namespace.

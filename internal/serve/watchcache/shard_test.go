@@ -27,7 +27,8 @@ func shardQuery(s shard.Shard) string {
 	return "shardSelector=" + url.QueryEscape(s.Selector().String())
 }
 
-// oracle returns apimachinery's selector for a shard by uid.
+// oracle returns a function that uses apimachinery's selector to report whether a uid is in a
+// shard.
 func oracle(t *testing.T, s shard.Shard) func(uid string) bool {
 	t.Helper()
 	sel := s.Selector().String()

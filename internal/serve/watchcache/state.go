@@ -111,8 +111,9 @@ func (c *Cache) cursorAfter(rv uint64) (*store.Cursor, error) {
 	return cursor, nil
 }
 
-// undoChanges returns the state at rv: sn without the changes after rv, which cursor returns. Of
-// each key, it uses the old version of the first change after rv, so changes after sn do no harm.
+// undoChanges returns the state at rv: sn without the changes after rv, which cursor returns. For
+// each changed key, it uses the old version of the key's first change after rv. Changes that are
+// newer than sn do no harm.
 func undoChanges(rv uint64, sn *store.Snapshot, cursor *store.Cursor) *state {
 	before := map[string]*store.Object{}
 	changes := make([]store.Change, 64)
@@ -156,8 +157,9 @@ func (st *state) from(start string) iter.Seq[*store.Object] {
 }
 
 // CanResumeFrom reports whether a WATCH can resume from resourceVersion. In the same cases, the
-// cache can answer a LIST of exactly that state. It is true for a resourceVersion in the log and
-// for one in the future. The resourceVersion may expire before the request is served.
+// cache can answer a LIST of exactly that state. It returns true for a resourceVersion in the log,
+// and for one that the cache has not reached yet. The resourceVersion may expire before the request
+// is served.
 func (c *Cache) CanResumeFrom(resourceVersion string) bool {
 	rv, err := resourceversion.Parse(resourceVersion)
 	if err != nil {

@@ -113,9 +113,9 @@ func (rep *representation) appendTable(dst, raw []byte) ([]byte, error) {
 	return append(dst, text...), err
 }
 
-// kube-apiserver converts an object from its internal form for every response: to one of its
-// versions, or to only its metadata. The code below imitates the effects of that conversion that
-// the protobuf form of the object does not show.
+// For every response, kube-apiserver converts an object from its internal form to one of its
+// versions, or to only its metadata. This conversion changes the object. The code below makes the
+// same changes where they are missing in the protobuf form of the object.
 
 // convertedAnnotations are the annotations in which an API version stores fields that it does not
 // have itself. The internal version has these fields, so kube-apiserver's responses with only

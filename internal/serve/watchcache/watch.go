@@ -35,7 +35,7 @@ type watcher struct {
 	sentUpTo      uint64 // the client has received every change up to it
 	clientVersion uint64 // the newest resourceVersion that the client requested or received
 	// coalesced is the version up to which changes are coalesced, according to a bookmark that the
-	// client received. It is 0 once a later bookmark has said that the client has received all of
+	// client received. It is 0 after a later bookmark has said that the client has received all of
 	// them.
 	coalesced uint64
 	coalesces bool   // the watcher is sending coalesced changes
@@ -46,9 +46,9 @@ type watcher struct {
 	over      bool // the watcher sends nothing more
 }
 
-// openWatch starts a WATCH: it sends the initial state and the changes since. It does not wait for
-// a resourceVersion that the cache has not reached; serve does that. It returns nil if the watch
-// has ended. An error becomes an ERROR event.
+// openWatch starts a WATCH: it sends the initial state and the changes after it. It does not wait
+// for a resourceVersion that the cache has not reached; serve does that. It returns nil if the
+// watch has ended. An error becomes an ERROR event.
 func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Options, s *selector, rep representation) *watcher {
 	timeout := o.Timeout
 	if timeout == 0 {
@@ -190,7 +190,7 @@ func (wt *watcher) releaseScratch() {
 
 // start opens the source of changes. It first sends the initial state if the client requested it.
 // Otherwise the changes start after the resourceVersion of the request, which the cache must have
-// reached, or, without a resourceVersion, with the next change.
+// reached. If the request has no resourceVersion, they start with the next change.
 func (wt *watcher) start() error {
 	c := wt.cache
 	if wt.initial {
@@ -378,8 +378,8 @@ func (wt *watcher) mustEnd() bool {
 		wt.drained.overdue(time.Duration(wt.cache.watchWrites.grace.Load()))
 }
 
-// maxSettling is how often sendChangesAndBookmark tries, without waiting, to reach the end of the
-// coalesced changes.
+// maxSettling bounds the attempts of one call of sendChangesAndBookmark to reach the end of the
+// coalesced changes. There is no wait between two attempts.
 const maxSettling = 4
 
 // settleAfter is the time after which the watcher tries again if no change wakes it.
@@ -431,10 +431,11 @@ func (wt *watcher) sendChangesAndBookmark(last bool) (ends bool, err error) {
 	return last, wt.bookmarkUpTo(upTo)
 }
 
-// sendChanges sends all pending changes, or at least the pending changes up to resourceVersion
-// until. If the cache ends the watch meanwhile, sendChanges sends one more batch, and stops if more
-// changes are pending: a client that reads more slowly than changes arrive may never reach the end.
-// all is false if it stopped early. Between two batches it sends a bookmark that is due.
+// sendChanges sends all pending changes, or at least the pending changes up to the resourceVersion
+// in until. If the cache ends the watch meanwhile, sendChanges sends one more batch, and stops if
+// more changes are pending: a client that reads more slowly than changes arrive may never reach the
+// end. all is false if sendChanges stopped early. Between two batches it sends a bookmark that is
+// due.
 func (wt *watcher) sendChanges(until uint64) (all bool, err error) {
 	batch := wt.scratch.changes[:]
 	for sent := 0; !wt.mustEnd(); sent++ {
@@ -512,19 +513,19 @@ func (wt *watcher) relisted(ch store.Change) bool {
 	return ok
 }
 
-// catchUp sends changes each of which may replace several: because the watcher has fallen behind
-// the log, or because a relist found the changes. It first sends the deletions of objects that no
-// longer match, with the resourceVersion that the client already has. Otherwise a client that
-// disconnects between these events and resumes from its last resourceVersion could miss such a
-// deletion: the change that ended the match may be older than this resourceVersion, and later
-// changes of the object do not match.
+// catchUp sends changes each of which may replace several. Such changes have two causes: the
+// watcher has fallen behind the log, or a relist found the changes. catchUp first sends the
+// deletions of objects that no longer match, with the resourceVersion that the client already has.
+// Otherwise the client could miss such a deletion if it disconnects between these events and
+// resumes from its last resourceVersion. The change that ended the match may be older than this
+// resourceVersion, and later changes of the object do not match.
 //
 // That order is not enough if the client resumes at a server that has the intermediate states. At
 // such a server, the object may already not match at this resourceVersion, so the client receives
-// no deletion. Therefore catchUp sends two bookmarks to a client that requested bookmarks: before
-// the changes, one that announces coalesced changes, and another when the client has received all
-// of them. If more such changes arrive meanwhile, the watcher is caught up again before the second
-// bookmark.
+// no deletion. Therefore catchUp sends two bookmarks to a client that requested bookmarks. The
+// first precedes the changes and announces that they are coalesced. The second follows when the
+// client has received all of them. If more such changes arrive meanwhile, the watcher is caught up
+// again before the second bookmark.
 func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 	g, upTo, complete := wt.coalesce(changes, relisted)
 	wt.out.deadline.catchUp.Store(g)

@@ -41,7 +41,7 @@ type writeDeadline struct {
 }
 
 const (
-	// A write that starts after the cache was closed may last closeGrace, and a write after a drain
+	// After the cache was closed, a write may last closeGrace. After a drain, a write may last
 	// drainGrace. drainGrace is longer because hosts are slow while all clients of a replica move to
 	// another one, and a client that is cut off must list again.
 	closeGrace = time.Second
@@ -116,8 +116,8 @@ type pendingWrite struct {
 	start int64 // as returned by since
 }
 
-// before returns the active deadlines for which at returns a time before then. at returns 0 for a
-// deadline without such a time.
+// before calls at with each active deadline, and returns the deadlines for which the result is a
+// time not later than then. If the result is 0, before does not return the deadline.
 func (ds *writeDeadlines) before(then time.Time, at func(*writeDeadline) int64) (out []pendingWrite) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -144,7 +144,7 @@ func (w pendingWrite) mark() bool { return w.shed.CompareAndSwap(false, true) }
 func (wd *writeDeadline) writingSince() int64 { return wd.started.Load() }
 func (wd *writeDeadline) sendingSince() int64 { return wd.sending.Load() }
 
-// beginSending records that a watcher sends changes, endSending that it has caught up.
+// beginSending records that a watcher sends changes. endSending records that it has caught up.
 func (wd *writeDeadline) beginSending() { wd.sending.CompareAndSwap(0, since(time.Now())) }
 func (wd *writeDeadline) endSending()   { wd.sending.Store(0) }
 
