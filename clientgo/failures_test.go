@@ -160,7 +160,6 @@ func (s *failServer) setDown(err error) {
 
 func (s *failServer) end(err error) { s.open().CloseWithError(err) }
 
-// send sends an event in the current watch.
 func (s *failServer) send(event string, object any) {
 	if err := json.NewEncoder(s.open()).Encode(map[string]any{"type": event, "object": object}); err != nil {
 		panic(err) // cannot happen: a client reads the stream

@@ -55,7 +55,6 @@ func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 	return r, nil
 }
 
-// minimumResync is the shortest resync period.
 const minimumResync = time.Second
 
 // resyncPeriod returns the resync period of a handler that requests period. The result is 0 if the
@@ -110,7 +109,6 @@ func (i *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistrat
 	return nil
 }
 
-// registration is a handler that was added to an informer.
 type registration struct {
 	informer  *informer
 	handler   cache.ResourceEventHandler

@@ -61,7 +61,6 @@ func (g *gauges) NewStoreResourceVersionMetric(id cache.InformerNameAndResource)
 	return g.provide("store_resource_version", id)
 }
 
-// await waits until a gauge has a value.
 func (g *gauges) await(t *testing.T, name, value string) {
 	t.Helper()
 	for timeout := time.After(waitTimeout); ; {

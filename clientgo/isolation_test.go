@@ -109,7 +109,7 @@ func TestNothingMutableIsShared(t *testing.T) {
 	}
 }
 
-// isClean fails the test if a scribbler has changed the object.
+// isClean fails the test if obj contains the text that scribbler writes into objects.
 func isClean(t *testing.T, what string, obj any) {
 	t.Helper()
 	text, err := json.Marshal(obj)

@@ -250,7 +250,6 @@ type breakableLine struct {
 	conns []net.Conn
 }
 
-// dial implements rest.Config.Dial.
 func (l *breakableLine) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err == nil {

@@ -73,7 +73,7 @@ func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHan
 	}
 }
 
-// ended reports whether run returns. run uses a context that has ended.
+// ended returns a text that states whether run returns. run uses a context that has ended.
 func ended(run func()) string {
 	done := make(chan struct{})
 	go func() { defer close(done); run() }()
@@ -105,7 +105,6 @@ const (
 
 var perNode = cache.Indexers{"node": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }}
 
-// noRegistration is a registration of another package.
 type noRegistration struct {
 	cache.ResourceEventHandlerRegistration
 }

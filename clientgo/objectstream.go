@@ -66,7 +66,6 @@ func listMetaOf(object runtime.Object) (m wire.ListMeta, err error) {
 	return m, nil
 }
 
-// isNil reports whether a value is nil or a nil pointer.
 func isNil(value any) bool {
 	v := reflect.ValueOf(value)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
@@ -286,7 +285,6 @@ type drain struct {
 	events     []watch.Event // for the next watch with the channel; valid after done is closed
 }
 
-// maxDrained limits the number of events that a drain receives.
 const maxDrained = 1000
 
 // drains contains the active drains by channel, a <-chan watch.Event.

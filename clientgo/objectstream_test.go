@@ -129,7 +129,6 @@ func TestObjectListHeals(t *testing.T) {
 	handler.wait(t, "update d/a@9 v=1 -> d/a@9 v=2")
 }
 
-// openWatcher is a watch whose Stop does nothing.
 type openWatcher chan watch.Event
 
 func (w openWatcher) Stop()                          {}

@@ -48,7 +48,6 @@ func (m oddMap) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: "d", Name: m["name"], ResourceVersion: "1"}
 }
 
-// brokenWatch is a watch whose methods panic.
 type brokenWatch struct{ watch.Interface }
 
 // transformA returns a function that sets a transform. The transform calls f for pod a and does not

@@ -80,7 +80,6 @@ type Options struct {
 	Server *weir.ServerGroup
 }
 
-// reflectorConfig returns the configuration of the informer's reflector.
 func (o *Options) reflectorConfig() reflector.Config {
 	cfg := reflector.ConfigOf(o.ListWatch)
 	cfg.Server = (*reflector.Server)(o.Server)

@@ -82,7 +82,7 @@ func (p *probe) roundTrip(next http.RoundTripper, req *http.Request) (*http.Resp
 	return resp, err
 }
 
-// maxPage limits how many bytes of a page withoutContinue reads.
+// maxPage is the largest page, in bytes, from which withoutContinue removes the continue token.
 const maxPage = 2 << 20
 
 // withoutContinue returns a page without its continue token. It returns the response unchanged if

@@ -112,7 +112,6 @@ func (m *responseMatcher) matchList(resource schema.GroupVersionResource, types 
 	return m.emptyListType(resource, types), true
 }
 
-// knowsKind reports whether the kind of the informer's objects is known.
 func (m *responseMatcher) knowsKind() bool { return len(m.gvks) > 0 || m.goTypeName != "" }
 
 // matchObject reports whether an object of type t in a WATCH of resource may be one of the

@@ -90,8 +90,9 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 	return s.transformAndPut(m, raw, func() (any, error) { return s.transformed(value) })
 }
 
-// takeDeleted handles a DELETED event with captured bytes. A transform may have changed the
-// object's name or namespace, so takeDeleted looks for the key under which the object is stored.
+// takeDeleted deletes the object of a DELETED event with captured bytes. A transform may have
+// changed the object's name or namespace, so takeDeleted looks for the key under which the object
+// is stored.
 func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 	if s.transform == nil {
 		if len(raw) == 0 {
@@ -154,7 +155,8 @@ func (s *sink) rename(m *wire.Meta, value any) bool {
 	return true
 }
 
-// takeObject handles an object that the ListerWatcher returned.
+// takeObject stores or deletes an object that the ListerWatcher returned, as the event type t
+// requires; t is 0 for an item of a list.
 func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 	if t != 0 {
 		s.Flush() // the store must contain the previous events when held is read
@@ -214,7 +216,7 @@ func (s *sink) repeats(t wire.EventType, m *wire.Meta, object any, held *store.O
 	return s.transform == nil && err == nil && codec.Equal(object, value)
 }
 
-// deleteObject handles a DELETED event with an object that the ListerWatcher returned. held is the
+// deleteObject deletes the object of a DELETED event that the ListerWatcher returned. held is the
 // version that is stored under the same key, or nil. OnDelete receives the object of the event. It
 // receives held instead if the object cannot be transformed, or is older than held because the
 // event is repeated.

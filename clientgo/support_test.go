@@ -23,7 +23,6 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// waitTimeout limits every wait of the tests.
 const waitTimeout = 2 * time.Minute
 
 // constructor builds an informer, client-go's or Weir's.
@@ -68,7 +67,6 @@ func runSynced(t *testing.T, inf cache.SharedInformer) (stop func()) {
 	return stop
 }
 
-// synced waits until every checker is done.
 func synced(t *testing.T, checkers ...cache.DoneChecker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
@@ -78,7 +76,6 @@ func synced(t *testing.T, checkers ...cache.DoneChecker) {
 	}
 }
 
-// eventually waits until cond returns true.
 func eventually(t *testing.T, cond func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
@@ -90,7 +87,6 @@ func eventually(t *testing.T, cond func() bool) {
 	}
 }
 
-// register adds a handler to an informer, or fails the test.
 func register(t *testing.T, inf cache.SharedInformer, handler cache.ResourceEventHandler) cache.ResourceEventHandlerRegistration {
 	t.Helper()
 	reg, err := inf.AddEventHandler(handler)
@@ -191,7 +187,6 @@ func pod(name, v string) *corev1.Pod {
 	}
 }
 
-// podAt returns a pod with a resourceVersion.
 func podAt(version, name, v string) *corev1.Pod {
 	p := pod(name, v)
 	p.ResourceVersion = version

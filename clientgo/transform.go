@@ -125,7 +125,6 @@ func (r renames) apply(m *wire.Meta) {
 	}
 }
 
-// prune removes the entries of objects that are no longer stored.
 func (r renames) prune(s *store.Store) {
 	for key, is := range r {
 		m := wire.Meta{Namespace: []byte(is.Namespace), Name: []byte(is.Name)}

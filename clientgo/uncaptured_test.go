@@ -28,7 +28,6 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// logLines contains the log lines of an informer.
 type logLines struct {
 	mu    sync.Mutex
 	lines []string

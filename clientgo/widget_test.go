@@ -165,7 +165,6 @@ func (s *widgetServer) widget(i int) string {
 	return string(text)
 }
 
-// keyOrders returns all orders of a list's keys.
 func keyOrders() [][]string {
 	var orders [][]string
 	var place func(order, left []string)

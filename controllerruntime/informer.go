@@ -28,7 +28,6 @@ func NewInformer(opts ...Option) func(toolscache.ListerWatcher, runtime.Object, 
 	return newInformer(newSettings(opts), nil, &weir.ServerGroup{})
 }
 
-// informerFunc is the type of cache.Options.NewInformer.
 type informerFunc = func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
 
 // newInformer returns the function that NewInformer returns. scheme, which may be nil, and server

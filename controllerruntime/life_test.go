@@ -186,7 +186,6 @@ func TestNewCacheErrors(t *testing.T) {
 	}
 }
 
-// poll calls cond repeatedly until it returns true.
 func (s *setup) poll(cond func() bool) {
 	s.t.Helper()
 	err := wait.PollUntilContextCancel(s.ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) { return cond(), nil })

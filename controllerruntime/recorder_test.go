@@ -90,7 +90,6 @@ func (r *recorder) waitFor(entry string) client.Object {
 	}
 }
 
-// all returns the calls that were recorded so far.
 func (r *recorder) all() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

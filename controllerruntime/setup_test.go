@@ -143,7 +143,6 @@ func (s *setup) create(objects ...client.Object) {
 	}
 }
 
-// informer returns the cache's informer for an object.
 func (s *setup) informer(c cache.Cache, o client.Object) cache.Informer {
 	s.t.Helper()
 	inf, err := c.GetInformer(s.ctx, o)

@@ -79,7 +79,6 @@ func Handler() http.Handler {
 	return secure.LocalOnly(mux)
 }
 
-// limit limits the number of concurrent requests.
 type limit chan struct{}
 
 func (l limit) bound(serve http.HandlerFunc) http.HandlerFunc {
@@ -122,7 +121,6 @@ func writeJSON(w http.ResponseWriter, value any) {
 	_ = enc.Encode(value)
 }
 
-// events writes server-sent events.
 type events struct {
 	w       http.ResponseWriter
 	control *http.ResponseController

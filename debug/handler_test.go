@@ -87,7 +87,6 @@ func within(t *testing.T, wait func(context.Context) error) {
 	check.NoError(t, wait(ctx))
 }
 
-// get sends a request, and returns the response and its body.
 func get(t *testing.T, method, url string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)

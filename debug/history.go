@@ -28,7 +28,6 @@ const (
 	readBatch = 128
 )
 
-// change is one change of an object.
 type change struct {
 	// Time is when the history observed the change. It is nil if the change log already contained the
 	// change when the request started.
@@ -182,7 +181,6 @@ func isUnknown(kind string) bool { return kind == "" || kind == source.PartialOb
 // longestHistory limits the duration of a history that is not a stream.
 const longestHistory = 5 * time.Minute
 
-// historyReport contains the history of one object.
 type historyReport struct {
 	Time            time.Time `json:"time"`
 	Key             string    `json:"key"`

@@ -69,7 +69,7 @@ type reflectorState struct {
 	Unreadable   int          `json:"unreadable"`
 }
 
-// transition is one step of a reflector.
+// transition is a change of a reflector's phase or request.
 type transition struct {
 	Time   time.Time `json:"time"`
 	After  string    `json:"after"` // what caused the transition, such as a response
@@ -95,7 +95,6 @@ type handlerState struct {
 	ResyncFraction float64 `json:"resyncFraction,omitempty"` // finished part of the current resync
 }
 
-// newReport returns a report of the running informers and proxies.
 func newReport(now time.Time) report {
 	r := report{Time: now, Informers: []informer{}}
 	for _, e := range engine.Running() {
@@ -169,7 +168,6 @@ func relistsBy(relists reflector.Relists) map[string]int {
 	return all
 }
 
-// memoryOf returns the bytes of memory by purpose.
 func memoryOf(m store.Memory) map[string]int64 {
 	all := map[string]int64{}
 	for _, p := range m.Purposes() {
@@ -178,7 +176,6 @@ func memoryOf(m store.Memory) map[string]int64 {
 	return all
 }
 
-// text returns an error's text, or "" for nil.
 func text(err error) string {
 	if err == nil {
 		return ""
