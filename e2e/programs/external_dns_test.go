@@ -14,9 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// publishes is the trial of external-dns, which compares the unchanged with the changed program.
-// external-dns makes a DNS record for each pod, under the pod's name. It also makes DNS records for
-// the pods of each app, under the name of the app's service.
+// publishes tests external-dns: it runs external-dns unchanged and changed to use the drop-in, and
+// compares both. external-dns makes a DNS record for each pod, under the pod's name. It also makes
+// DNS records for the pods of each app, under the name of the app's service.
 var publishes = observer{
 	prepare: func(t *testing.T, ctx context.Context, w *world) []string {
 		nodes := 0

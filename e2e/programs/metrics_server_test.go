@@ -20,9 +20,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// measures is the trial of metrics-server: it compares the unchanged with the changed program.
-// metrics-server reports the resource usage of pods and nodes. The test process itself serves the
-// kubelets' metrics.
+// measures tests metrics-server, which reports the resource usage of pods and nodes. It runs
+// metrics-server unchanged and changed to use the drop-in, and compares both. The test process
+// itself serves the kubelets' metrics.
 var measures = observer{
 	prepare: func(t *testing.T, ctx context.Context, w *world) []string {
 		server := httptest.NewServer(newUsage(w.pods))

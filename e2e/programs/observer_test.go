@@ -13,10 +13,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// observer is the trial of a program that only reads. The unchanged and the changed program are
-// first measured one after the other, until each has received all objects. Then both run at the
-// same time while objects change, and must report the same objects at the end. The zero value is
-// the trial of a program that reports all pods.
+// observer tests a program that only reads. First it measures the unchanged and the changed program
+// one after the other, until each has received all objects. Then it runs both at the same time
+// while objects change. Both must report the same objects at the end. The zero value tests a
+// program that reports all pods.
 type observer struct {
 	args []string // command line arguments of the program
 	// prepare creates objects that the program needs in addition to the pods. It returns additional

@@ -21,7 +21,7 @@ import (
 var profileFlag = flag.String("programs.profile", "", "write a CPU profile and a heap profile of each program into this directory")
 
 // subject is a running program under test. The program exits when its standard input is closed,
-// also because this process has ended.
+// which also happens when this process ends.
 type subject struct {
 	name  string
 	cmd   *exec.Cmd

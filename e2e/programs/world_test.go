@@ -94,5 +94,5 @@ func (w *world) replace(ctx context.Context, i int) error {
 	return err
 }
 
-// deadline bounds each step of a program's trial.
+// deadline bounds each step of a test.
 const deadline = 10 * time.Minute

@@ -223,7 +223,7 @@ func (c copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		duplicate.Data, duplicate.Labels = original.Data, map[string]string{copied: "made"}
 		return controllerutil.SetControllerReference(&original, duplicate, c.Scheme())
 	})
-	return ctrl.Result{}, err // the manager retries, also after an error because the cache was behind
+	return ctrl.Result{}, err // the manager retries after an error, such as a cache that is behind
 }
 
 // TestManager runs a manager of controller-runtime, with controller-runtime's own cache. The proxy

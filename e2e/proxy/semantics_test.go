@@ -28,7 +28,8 @@ type row struct {
 	gzip   string // Accept-Encoding
 	only   string // if set, the row is only for this resource
 	// passed is the reason why the proxy must forward the request. If it is empty, the proxy must
-	// answer from its cache, except an invalid request or one that is ahead of the cache.
+	// answer from its cache. The exceptions are an invalid request, and a request for a
+	// resourceVersion that the cache has not reached.
 	passed string
 	// inconsistent means that the continue token is for the current state, not for the state of the
 	// first page.

@@ -54,8 +54,9 @@ var sharded = slices.Concat([]row{
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&shardSelector="},
 }, shardedRows("{low}", 7), shardedRows("{high}", 7), shardedRows("{both}", 1), shardedRows("{home}", 1))
 
-// shardedRows returns requests with one shardSelector: the first most queries for lists and for
-// watches, in several forms.
+// shardedRows returns requests with one shardSelector: LISTs with the first queries of one list,
+// and WATCHes with the first queries of another list, in several forms. most is the number of
+// queries from each list.
 func shardedRows(selector string, most int) (rows []row) {
 	for _, query := range []string{
 		"resourceVersion=0", "", "resourceVersion={now}", "resourceVersion={then}&resourceVersionMatch=Exact", "resourceVersion=0&labelSelector=color%3Dred",

@@ -208,8 +208,8 @@ func (e *exchange) refusedHere() bool {
 }
 
 // misplaced reports whether a request with a continue token of the proxy has another path or other
-// accepted types than its first page. The proxy refuses the token with 410, which only the proxy
-// can read, and kube-apiserver refuses the path or the types.
+// accepted types than its first page. Only the proxy can read the token, and it refuses the token
+// with 410. kube-apiserver refuses the path or the types.
 func (e *exchange) misplaced() bool {
 	return e.other != "" && e.ours.code == http.StatusGone && (e.theirs.code == http.StatusNotAcceptable || e.theirs.code == http.StatusNotFound)
 }

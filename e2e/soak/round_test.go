@@ -92,8 +92,8 @@ func (w *world) round(ctx context.Context, number int, length time.Duration, c *
 	}
 }
 
-// slow is a delay. If a subject is current later than that, after both the control and the
-// subject's own servers, the test logs it.
+// slow is a delay. The test logs a subject that becomes current by more than slow after both the
+// control and the subject's own servers.
 const slow = time.Second
 
 // controlOf returns the index of the control with the same way and objects as s. It returns -1 if
