@@ -20,7 +20,7 @@ import (
 // tape is a source that returns bodies from memory. A watch remains open after its last event.
 type tape struct {
 	list, watch []byte
-	relists     int // how many of the next watches fail with 410, so that a list follows
+	relists     int // the number of further watches that fail with 410, so that a list follows
 	over        chan struct{}
 	once        sync.Once
 }
@@ -97,8 +97,8 @@ func play(b *testing.B, t *tape) {
 	<-done
 }
 
-// BenchmarkWatch measures the time from the bytes of a body to the store, for one event of a pod of
-// about 5 KB.
+// BenchmarkWatch measures the time to read one event from the bytes of a body and to store its
+// object, a pod of about 5 KB.
 func BenchmarkWatch(b *testing.B) {
 	t := podTape(b, 1000, 20000)
 	b.SetBytes(int64(len(t.watch) / 20000))
@@ -110,7 +110,7 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
-// BenchmarkRelist measures the time for one unchanged object of a list.
+// BenchmarkRelist measures the time per object of a list whose objects the store already has.
 func BenchmarkRelist(b *testing.B) {
 	t := podTape(b, 10000, 0)
 	b.SetBytes(int64(len(t.list) / 10000))

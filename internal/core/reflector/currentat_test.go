@@ -115,8 +115,8 @@ func TestCurrentAt(t *testing.T) {
 	}
 }
 
-// TestCoalesced checks that Status.ResourceVersion does not advance while the server sends
-// coalesced changes, until the server has sent all of them.
+// TestCoalesced checks that Status.ResourceVersion does not advance until the server has sent all
+// coalesced changes.
 func TestCoalesced(t *testing.T) {
 	for name, tt := range map[string]struct {
 		events []string
@@ -152,8 +152,8 @@ func TestBrokenOffAmongCoalesced(t *testing.T) {
 }
 
 // TestListAmongCoalesced checks the list after a watch that ended among coalesced changes. Another
-// replica may respond, so the list may be older than the version up to which the watch coalesced
-// changes. Later events must still make the store current.
+// replica may send the list, so the list may be older than the version up to which the watch
+// coalesced changes. Later events must still make the store current.
 func TestListAmongCoalesced(t *testing.T) {
 	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
 		h.run(h.events("+a@91", "+b@92", "end@100", "~a@101", "coalesced@101>105", "-b@101", "~c@104", "broken"),
@@ -179,7 +179,7 @@ func TestRunAmongCoalesced(t *testing.T) {
 }
 
 // TestLaggingReplicaOfAQuietResource checks lists that state their resourceVersion after the items,
-// as those of custom resources do. The last list was at exactly the requested version, because
+// as lists of custom resources do. The last list was at exactly the requested version, because
 // nothing had changed. Later lists are from a replica that lags. They must not bring back an object
 // that was deleted.
 func TestLaggingReplicaOfAQuietResource(t *testing.T) {
@@ -219,7 +219,7 @@ func TestLaggingReplicaOfAQuietResource(t *testing.T) {
 			case n == 0:
 				answer = before
 			case q.Get("limit") == "1" || n == 1:
-				// A probe, or a list that the newer replica still serves.
+				// The request is a probe, or a list that the newer replica still serves.
 			case q.Get("resourceVersion") == "1001":
 				answer = deny(504, "1", metav1.StatusCause{Type: metav1.CauseTypeResourceVersionTooLarge})
 			default:

@@ -123,7 +123,7 @@ func transitions(walks uint64) map[edge]map[string]bool {
 }
 
 // likely draws the next input at random. If behind is true, the server often remains behind, so
-// that walks also find transitions that need several such responses.
+// that walks also find transitions that need several responses of a server that is behind.
 func likely(rng *rand.Rand, s state, under action, answered, behind bool) input {
 	in := happen(rng, s, under, answered)
 	if _, waits := under.(wait); waits {
@@ -163,8 +163,8 @@ func nodeOf(s state) node {
 	return start
 }
 
-// labelOf returns the label of an input: its type, or its error if the next request depends on
-// that.
+// labelOf returns the label of an input: the error if the next request depends on the error, and
+// otherwise the input's type.
 func labelOf(before state, in input, next node) string {
 	m := machine{state: before, in: in}
 	switch {
@@ -196,7 +196,8 @@ func labelOf(before state, in input, next node) string {
 	}[in.typ]
 }
 
-// summary joins labels. "failed" includes the labels of single errors, so it replaces them.
+// summary joins labels. If one label is "failed", it replaces the labels of single errors, because
+// it includes them.
 func summary(labels map[string]bool) string {
 	of := slices.Sorted(maps.Keys(labels))
 	if labels["failed"] {

@@ -11,9 +11,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// answers is a server with permanent faults: it always answers a kind of request in the same way. A
-// field says what that answer is. The tests below do not check single steps; they check that a
-// certain request, such as a LIST, follows after a limited number of requests.
+// answers is a server with permanent faults: it answers each kind of request always in the same
+// way. Each field is the answer to one kind. The tests below do not check single steps. They check
+// that a certain request, such as a LIST, follows after a limited number of requests.
 type answers struct {
 	version, list, page, newest, reaches, watch, initial string
 
@@ -31,8 +31,8 @@ var watchAnswers = []string{
 // newestAnswers are the answers to a request for the newest resourceVersion.
 var newestAnswers = []string{"same", "newer", "older", "none", "opaque", "http-400", "http-403", "http-404", "http-500", "refused", "too-large", "http-429"}
 
-// TestWatchThatKeepsFailingBecomesAList checks that the reflector lists, for every permanent fault
-// of WATCHes together with every answer to probes.
+// TestWatchThatKeepsFailingBecomesAList checks that the reflector lists. It tries each permanent
+// fault of WATCHes with each answer to probes.
 func TestWatchThatKeepsFailingBecomesAList(t *testing.T) {
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
 		for _, watch := range watchAnswers {
@@ -52,8 +52,8 @@ func TestWatchThatKeepsFailingBecomesAList(t *testing.T) {
 	}
 }
 
-// TestListComesInEachForm checks that the reflector requests both a whole list and pages, for every
-// permanent fault of LISTs and of initial events.
+// TestListComesInEachForm checks, for each permanent fault of LISTs and of initial events, that the
+// reflector requests both a whole list and pages.
 func TestListComesInEachForm(t *testing.T) {
 	faults := []string{"http-400", "http-422", "http-500", "http-503", "http-504", "malformed", "open malformed", "open truncated", "open broken-off"}
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
@@ -73,9 +73,9 @@ func TestListComesInEachForm(t *testing.T) {
 }
 
 // TestListThatAloneWorks checks servers that serve only one kind of LIST: whole or in pages,
-// consistent or "not older than" the store. All other kinds fail permanently, with different
-// faults. Some end in the middle, and some state their version after the items. Watches fail as
-// well, and probes may fail. The reflector must request the LIST that works.
+// consistent or "not older than" the store. LISTs of all other kinds fail permanently, with
+// different faults. Some of them end in the middle, and some state their version after the items.
+// Watches fail as well, and probes may fail. The reflector must request the LIST that works.
 func TestListThatAloneWorks(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	lists := []string{"LIST ", "LIST NotOlderThan", "LIST limit ", "LIST limit NotOlderThan"}
@@ -103,10 +103,10 @@ func TestListThatAloneWorks(t *testing.T) {
 	}
 }
 
-// TestTooLargeForGood checks servers that report their newest version although their watch cache
-// never reaches it, because the cache does not advance, or etcd reports no progress to it. Such a
-// server refuses each list that must not be older than that version, and initial events. The
-// reflector must request a list without that condition, which etcd serves.
+// TestTooLargeForGood checks servers whose watch cache never reaches the newest version that the
+// server reports. The cache does not advance, or etcd reports no progress to it. Such a server
+// refuses initial events, and each list that must not be older than that version. The reflector
+// must request a list without that condition, which etcd serves.
 func TestTooLargeForGood(t *testing.T) {
 	refused := map[string]string{"LIST NotOlderThan": "too-large", "LIST limit NotOlderThan": "too-large"}
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
@@ -130,8 +130,8 @@ func TestTooLargeForGood(t *testing.T) {
 	}
 }
 
-// TestPageThatNeverComes checks that the reflector requests the whole list, or starts the list
-// again several times, if its second page keeps failing.
+// TestPageThatNeverComes checks a list whose second page keeps failing. The reflector must request
+// the whole list, or start the list again several times.
 func TestPageThatNeverComes(t *testing.T) {
 	for _, page := range []string{"http-400", "http-403", "http-404", "http-410", "http-500", "malformed", "broken-off", "open malformed", "open broken-off"} {
 		a := answers{version: "1.20", list: "pages", page: page}
@@ -155,8 +155,8 @@ func count(list []string, what string) (n int) {
 // maxRequests is the maximum number of requests before the expected request.
 const maxRequests = 60
 
-// explore runs step against the server, from a state that is current to rv, until done accepts the
-// requests so far. It fails the test after maxRequests.
+// explore runs step against the server until done returns true for the requests so far. The first
+// state is current to rv. After maxRequests, explore fails the test.
 func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, asked []string) bool) {
 	t.Helper()
 	cfg := Config{Mode: mode}.withDefaults()

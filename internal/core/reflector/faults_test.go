@@ -17,8 +17,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestServerRestarted checks that the store keeps its objects while the server does not run, that
-// Status.Err is ErrUnreachable, and that the reflector then resumes without a list.
+// TestServerRestarted checks that while the server does not run, the store keeps its objects and
+// Status.Err is ErrUnreachable. When the server runs again, the reflector must resume without a
+// list.
 func TestServerRestarted(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		restarted := make(chan struct{})
@@ -76,7 +77,7 @@ func TestWentBack(t *testing.T) {
 }
 
 // TestLagging checks that the reflector does not store a list of a replica that lags, which
-// contains an object that was deleted since.
+// contains an object that was deleted later.
 func TestLagging(t *testing.T) {
 	withHarness(t, Config{Mode: List, Consistency: Any}, func(h *harness) {
 		cursor := h.store.Cursor()
@@ -103,8 +104,8 @@ func TestTooLarge(t *testing.T) {
 	})
 }
 
-// TestBrokenHalfWay checks that the objects of an incomplete list are stored, that nothing is
-// deleted because of it, and that each object causes one change.
+// TestBrokenHalfWay checks a list that ends in the middle. Its objects must be stored, no object
+// may be deleted because of it, and each object must cause one change.
 func TestBrokenHalfWay(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		cursor := h.store.Cursor()
@@ -344,9 +345,9 @@ func TestSilentAfterBookmark(t *testing.T) {
 	}
 }
 
-// TestAnsweredLate checks that the duration of a watch is counted from its response. A watch with a
-// response after half a minute, which ends immediately, is too short, so the reflector waits before
-// the next one.
+// TestAnsweredLate checks that the duration of a watch is counted from its response. If the
+// response arrives after half a minute and the watch then ends immediately, the watch is too short.
+// So the reflector must wait before the next watch.
 func TestAnsweredLate(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		late := func(rw http.ResponseWriter, r *http.Request) {

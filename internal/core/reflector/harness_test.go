@@ -34,14 +34,15 @@ import (
 
 func TestMain(m *testing.M) {
 	testenv.RelaxGC()
-	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure without the checks
+	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure step without its checks
 		checking = checking || !testenv.Race // with the race detector, the checks take minutes
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// harness is a scripted API server of pods, a store, and a reflector between them, in a synctest
-// bubble. Time advances only when all goroutines wait, so tests can check exact times.
+// harness contains an API server of pods with scripted responses, a store, and a reflector that
+// copies the pods to the store. All run in a synctest bubble. Time advances only when all
+// goroutines wait, so tests can check exact times.
 type harness struct {
 	t     *testing.T
 	enc   wire.Encoding
@@ -165,7 +166,7 @@ func (h *harness) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	answer(rw, r)
 }
 
-// wantRequests checks the requests since its last call.
+// wantRequests checks the requests since the last call of wantRequests.
 func (h *harness) wantRequests(want ...string) {
 	h.t.Helper()
 	h.mu.Lock()
@@ -176,8 +177,8 @@ func (h *harness) wantRequests(want ...string) {
 	h.requests = nil
 }
 
-// wantObjects checks the objects in the store. want contains each as name@resourceVersion, ordered
-// by key.
+// wantObjects checks the objects in the store. want contains name@resourceVersion for each object,
+// ordered by key.
 func (h *harness) wantObjects(want string) {
 	h.t.Helper()
 	var got []string
@@ -187,7 +188,8 @@ func (h *harness) wantObjects(want string) {
 	check.Equal(h.t, strings.Join(got, " "), want, "the store holds")
 }
 
-// wantReported checks that a Status since the last call of wantReported had this error.
+// wantReported checks that the reflector has reported err in a Status since the last call of
+// wantReported.
 func (h *harness) wantReported(err error) {
 	h.t.Helper()
 	h.mu.Lock()
@@ -332,7 +334,7 @@ func version(v string) http.HandlerFunc {
 	}
 }
 
-// deny responds with a Status of this code.
+// deny responds with a metav1.Status of this code.
 func deny(code int, retryAfter string, causes ...metav1.StatusCause) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")

@@ -66,9 +66,9 @@ func TestIdleStreamsAreEnded(t *testing.T) {
 
 // TestSilentStreamsAreEnded checks the reflector behind a proxy that ends idle streams in a busy
 // cluster, where each probe finds a newer version. If the resource does not change, the bookmark of
-// a short watch must show that watches work. Then no list may follow, and CurrentAt must not become
-// older than 90 s plus the time after which streams end. If the network loses everything that the
-// server sends on watches, lists must follow, at least four in 72 minutes.
+// a short watch must show that watches work. In that case no list may follow, and CurrentAt must
+// not become older than 90 s plus the time after which streams end. If the network loses everything
+// that the server sends on watches, lists must follow, at least four in 72 minutes.
 func TestSilentStreamsAreEnded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		after     time.Duration
@@ -114,10 +114,10 @@ func TestSilentStreamsAreEnded(t *testing.T) {
 	}
 }
 
-// TestSlowProbes limits the number of watches and lists behind a proxy that ends idle streams. The
-// server sends no bookmarks, and its responses to probes take longer than a proving watch. The
-// reflector must not send proving watches one after another, and it must list because of the
-// responses to earlier probes.
+// TestSlowProbes checks that the numbers of watches and lists are limited behind a proxy that ends
+// idle streams. The server sends no bookmarks, and its responses to probes take longer than a
+// proving watch. The reflector must not send proving watches one after another, and it must still
+// list, because of the responses to earlier probes.
 func TestSlowProbes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		code    int
@@ -160,9 +160,9 @@ func TestSlowProbes(t *testing.T) {
 	}
 }
 
-// TestJoinedVersions checks a ListerWatcher that joins the resourceVersions of several lists, which
-// change with every resource. When a watch has ended, the reflector must watch again without a
-// probe or a list. Over hours, it must send few lists.
+// TestJoinedVersions checks a ListerWatcher whose resourceVersion is a text that joins the versions
+// of several lists, and so changes with each of these resources. When a watch has ended, the
+// reflector must watch again without a probe or a list. Over hours, it must send few lists.
 func TestJoinedVersions(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		watch := h.idleFor(5*time.Second, true)
@@ -181,18 +181,18 @@ func TestJoinedVersions(t *testing.T) {
 		h.advance(6 * time.Hour)
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		// The first four lists follow soon, because a silent watch may be that of a restored server.
-		// Later lists are rarer.
+		// The first four lists follow soon, because a restored server may be the reason that a watch is
+		// silent. Later lists are rarer.
 		if n := len(h.requests); h.r.Status().Relists > 4+3+6*60/50 || n > 6*3600/5*5/4 {
 			t.Errorf("%d requests and %d lists in six hours", n, h.r.Status().Relists)
 		}
 	})
 }
 
-// TestEmptyWatchesForLong checks the number of lists in a day of a resource that does not change,
-// behind proxies that end idle streams after different times. The number must depend on the total
-// time in which watches have sent nothing, and on Config.WatchTimeout if that is longer than the
-// default, but not on the number of watches.
+// TestEmptyWatchesForLong counts the lists of a resource that does not change for a day, behind
+// proxies that end idle streams after different times. The number of lists must not depend on the
+// number of watches. It must depend on the total time in which watches have sent nothing, and on a
+// Config.WatchTimeout that is longer than the default.
 func TestEmptyWatchesForLong(t *testing.T) {
 	const lasted = 24 * time.Hour
 	for _, tt := range []struct {

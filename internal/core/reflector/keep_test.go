@@ -15,7 +15,7 @@ func notOthers(m *wire.Meta) bool {
 }
 
 // TestKeep checks that only wanted objects of lists, pages, events and initial events are stored,
-// and that watches resume after the versions of unwanted ones.
+// and that watches also resume at the versions of unwanted objects.
 func TestKeep(t *testing.T) {
 	withHarness(t, Config{Mode: List, Keep: notOthers}, func(h *harness) {
 		h.run(h.list("10", "a@1", "b@2=other", "c@3"),
@@ -39,9 +39,10 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestKeepNamesakes checks that the store has the right object if an unwanted object gets the name
-// of a stored one, or the reverse. The new object may be in an event or in a list after a 410. Late
-// events of the old object must have no effect.
+// TestKeepNamesakes checks that the store has the right object if an unwanted object has the name
+// of a stored object that was deleted, or a wanted object has the name of a deleted unwanted one.
+// The new object may be in an event or in a list after a 410. Late events of the old object must
+// have no effect.
 func TestKeepNamesakes(t *testing.T) {
 	withHarness(t, Config{Mode: List, Keep: notOthers}, func(h *harness) {
 		h.run(h.list("10", "a@1", "b@2", "c@3", "d@4=other", "e@5"),

@@ -116,8 +116,9 @@ func TestManyStalledLists(t *testing.T) {
 	})
 }
 
-// TestListQueue checks that a list keeps its place while it receives something, that a place
-// becomes free only once, and that a caller whose context ends does not remain in the queue.
+// TestListQueue checks that a list keeps its place while it receives something, that only one other
+// list gets a place that becomes free, and that a caller whose context ends does not remain in the
+// queue.
 func TestListQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q listQueue
@@ -189,8 +190,8 @@ func TestListsBeginInOrder(t *testing.T) {
 	})
 }
 
-// TestListsThatHang checks that lists that hang, at the start and at every retry, delay the other
-// lists by at most 15 s at the start, and later by at most 2 s.
+// TestListsThatHang checks lists that hang at the start and again at each retry. They may delay
+// other lists by at most 15 s at the start, and later by at most 2 s.
 func TestListsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q listQueue

@@ -18,7 +18,7 @@ import (
 // resource is served again, even if one of the first requests then fails.
 func TestServedAgain(t *testing.T) {
 	const soon = 2 * time.Second
-	// Each function returns the response to the n-th request since the resource is served again, or
+	// Each function returns the response to the n-th request after the resource is served again, or
 	// nil for the usual response.
 	after := map[string]func(h *harness, n int) http.HandlerFunc{
 		"well": func(*harness, int) http.HandlerFunc { return nil },
@@ -61,7 +61,7 @@ func TestServedAgain(t *testing.T) {
 }
 
 // servedAgain makes the resource unavailable for the time outage, and checks that the store is
-// current at the time soon after that.
+// current within the time soon after the resource is served again.
 func (h *harness) servedAgain(outage time.Duration, jitter float64, instead func(h *harness, n int) http.HandlerFunc, soon time.Duration) {
 	h.r.cfg.Backoff.Random = func() float64 { return jitter }
 	begins, n, cut := time.Minute, 0, make(chan struct{})
@@ -212,7 +212,7 @@ func TestCaughtUpAfterFailures(t *testing.T) {
 	})
 }
 
-// beside creates another reflector of the same store, which has its own server.
+// beside creates another reflector that writes to the same store but reads from its own server.
 func (h *harness) beside(owner uint8, cfg Config) *harness {
 	other := &harness{t: h.t, enc: h.enc, server: hold, store: h.store, scope: store.Scope{Owner: owner}}
 	other.serve(cfg)
@@ -251,8 +251,8 @@ func TestOutdated(t *testing.T) {
 	}
 }
 
-// TestOutdatedWhileWaiting checks that the reflector lists instead of watching if another reflector
-// of the store finds a restore while it waits for its next watch.
+// TestOutdatedWhileWaiting checks a reflector that waits before its next watch while another
+// reflector of the store finds a restore. The waiting reflector must then list instead of watching.
 func TestOutdatedWhileWaiting(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		h.run(h.list("100", "b@92", "c@50"), deny(500, ""), h.list("110", "c@50"), h.events())

@@ -64,8 +64,8 @@ func live(h *harness, m *model, rng *rand.Rand) {
 			if _, now := m.backup(); now > rv && rng.IntN(4) == 0 {
 				m.setFaults(0)
 				m.restore(objects, rv)
-				// The reflector gets time to detect the restore. If the server reached the reflector's version
-				// before, no client could detect it.
+				// Give the reflector time to detect the restore. If the server reached the reflector's version
+				// first, no client could detect the restore.
 				h.advance(2 * time.Minute)
 			}
 		case 5:
@@ -78,7 +78,7 @@ func live(h *harness, m *model, rng *rand.Rand) {
 	}
 	m.setFaults(0)
 	h.advance(2 * time.Minute)
-	m.change() // so that the watch has sent everything before this change
+	m.change() // when the store has this change, it has all changes before it
 	h.advance(time.Second)
 }
 
@@ -92,8 +92,8 @@ func follow(s *store.Store) *follower { return &follower{s.Cursor(), map[string]
 
 func (f *follower) close() { f.cursor.Close() }
 
-// equal reads all changes and compares the copy with want. The old state of each change must be the
-// one in the copy.
+// equal reads all changes and compares the copy with want. The old state in each change must be
+// equal to the state in the copy.
 func (f *follower) equal(t *testing.T, want string) {
 	t.Helper()
 	buf := make([]store.Change, 64)

@@ -117,12 +117,13 @@ func TestSink(t *testing.T) {
 	})
 }
 
-// full is a sink that accepts no more writes after the method or step named after.
+// full is a sink that accepts no more writes after the call of a method, or after a step. The field
+// after is the name of that method or step.
 type full struct {
 	Sink
 	after string
 	err   error
-	calls int // calls of the sink after that
+	calls int // calls of the sink after err was set
 }
 
 var errFull = errors.New("the disk is full")
@@ -150,8 +151,8 @@ func (f *full) Err() error               { return f.err }
 
 func (f *full) AbortReplace() { f.Sink.AbortReplace(); f.step("abort") }
 
-// TestSinkEnds checks that Run ends with the sink's error, whichever method failed, and that the
-// Status does not report anything that the sink has not accepted.
+// TestSinkEnds checks, for each method of a sink, that Run ends with the sink's error after that
+// method has failed. The Status must not report anything that the sink has not accepted.
 func TestSinkEnds(t *testing.T) {
 	for after, test := range map[string]struct {
 		script func(h *harness) []http.HandlerFunc
@@ -231,8 +232,8 @@ func (b *broken) Take(t wire.EventType, m *wire.Meta, object []byte, value any) 
 	return b.Sink.Take(t, m, object, value)
 }
 
-// TestSinkPanics checks that after a panic of the sink, no request, probe or list of the reflector
-// is left.
+// TestSinkPanics checks that a panic of the sink also ends the reflector's request and probe, and
+// releases its place in the queue of lists.
 func TestSinkPanics(t *testing.T) {
 	for _, listed := range []bool{true, false} {
 		s := store.New(store.Config{Encoding: wire.JSON})

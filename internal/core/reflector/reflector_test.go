@@ -46,8 +46,8 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestPageFails checks that the reflector requests a failed page again, and keeps the pages before
-// it.
+// TestPageFails checks that the reflector requests only a failed page again, and not the pages
+// before it.
 func TestPageFails(t *testing.T) {
 	withHarness(t, Config{Mode: Pages, PageSize: 2}, func(h *harness) {
 		h.run(h.list("10/one", "a@1", "b@2"), h.brokenList(6, "10", "c@3"), h.list("10", "c@3"), h.events())
@@ -82,8 +82,8 @@ func TestWatchList(t *testing.T) {
 	})
 }
 
-// TestSlowInitialEvents checks that initial events have no deadline in total while they keep
-// arriving. They are in the order of keys, not of resourceVersions.
+// TestSlowInitialEvents checks that there is no limit for the total time of initial events while
+// they continue to arrive. They are in the order of keys, not of resourceVersions.
 func TestSlowInitialEvents(t *testing.T) {
 	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
 		h.run(func(rw http.ResponseWriter, r *http.Request) {
@@ -179,7 +179,8 @@ func TestRelist(t *testing.T) {
 				script = append(script, h.events("~a@11", "error@410"))
 			} else {
 				script[0] = h.events("+a@1", "+b@2", "+c@3", "end@10", "~a@11", "error@410")
-				// Initial events state their resourceVersion last, so a probe comes first.
+				// Initial events state their resourceVersion only at their end, so the reflector sends a probe
+				// before them.
 				script = append(script, h.list("85/more", "a@11"))
 			}
 			cursor := h.store.Cursor()
@@ -197,8 +198,8 @@ func TestRelist(t *testing.T) {
 	}
 }
 
-// TestRelistUnchanged checks the times of repeated relists, and that they cause no changes if no
-// object has changed.
+// TestRelistUnchanged checks at what times the reflector relists repeatedly, and that the relists
+// cause no changes if no object has changed.
 func TestRelistUnchanged(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		script := []http.HandlerFunc{}
@@ -251,8 +252,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestReplayedEvents checks a server that sends events from before the start of the watch again.
-// The reflector must ignore them and remain current.
+// TestReplayedEvents checks a server whose watch repeats events that are older than the version
+// from which the watch started. The reflector must ignore them and remain current.
 func TestReplayedEvents(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("10", "a@7"), h.events("~a@5", "bookmark@12", "~a@6"))
@@ -276,8 +277,8 @@ func TestHalfAnEvent(t *testing.T) {
 	})
 }
 
-// TestBlockedCursor checks that a cursor keeps one entry per key if nothing reads it, although one
-// object is updated more often than the log has entries.
+// TestBlockedCursor checks a cursor that no consumer reads while one object is updated more often
+// than the log has entries. The cursor must keep one entry per key.
 func TestBlockedCursor(t *testing.T) {
 	const updates = 2000
 	withHarness(t, listed, func(h *harness) {

@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// apart creates another reflector of the same server, which has its own store.
+// apart creates another reflector that has the same Server but its own store.
 func (h *harness) apart(cfg Config) *harness {
 	other := &harness{t: h.t, enc: h.enc, server: hold, store: store.New(store.Config{Encoding: h.enc})}
 	h.t.Cleanup(other.store.Close)
@@ -19,16 +19,16 @@ func (h *harness) apart(cfg Config) *harness {
 }
 
 // restored returns the responses of a server that was restored to version 60, for a reflector that
-// is current to 100, until that reflector watches again.
+// is current to 100. The last response is to the LIST before the next WATCH.
 func (h *harness) restored() []http.HandlerFunc {
 	return []http.HandlerFunc{
 		h.list("60/more", "a@40"), tooLarge(), h.list("60/more", "a@40"), tooLarge(), h.list("60/more", "a@40"), h.list("60", "a@40"),
 	}
 }
 
-// TestServerWentBack checks that all reflectors of a server list once when one of them finds that
-// the server was restored. The watches of the others remain open and silent, from versions that the
-// server has reached a second time.
+// TestServerWentBack checks that each reflector of a server lists once when one of them finds that
+// the server was restored. The watches of the other reflectors remain open and silent, from
+// versions that the server has reached a second time.
 func TestServerWentBack(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestServerWentBackForAll(t *testing.T) {
 		}
 		for i, other := range all {
 			script := []http.HandlerFunc{other.list("100", "a@91"), other.events("broken"), other.events()}
-			if i == 3 { // this one is notified while it waits, and its server is still behind
+			if i == 3 { // this reflector is notified while it waits, and its server is still behind
 				script = []http.HandlerFunc{other.list("100", "a@91"), other.events()}
 				script = append(script, other.list("60", "a@40"), tooLarge(), other.list("61/more", "a@40"), tooLarge(), other.list("61/more", "a@40"), other.list("61", "a@40"))
 			} else {

@@ -72,9 +72,9 @@ func TestQuietResource(t *testing.T) {
 }
 
 // TestStepsFromAnywhere walks at random through all inputs, in every mode, and checks the rules
-// that each step must follow. Exactly one request or wait follows when the last one has ended. Each
-// replace is started and ended once. No wait is too long. A resourceVersion decreases only with
-// ErrWentBack in the Status. No watch precedes the first list.
+// that each step must follow. When a request or wait has ended, exactly one request or wait
+// follows. Each replace is started and ended once. No wait is too long. A resourceVersion decreases
+// only with ErrWentBack in the Status. No watch precedes the first list.
 func TestStepsFromAnywhere(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -260,7 +260,7 @@ func (h *harness) wantRelists(want map[Reason]int) {
 	}
 }
 
-// TestReasons checks the Reason of a list for most causes of a list.
+// TestReasons checks which Reason the reflector reports for most causes of a list.
 func TestReasons(t *testing.T) {
 	newest := func(rv string) input { return input{typ: inNewest, rv: rv} }
 	failed := func(what string) input { return input{typ: inFailed, err: classify(Watching, failure(what))} }
@@ -294,8 +294,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestUnversioned checks that the reflector lists a server without resourceVersions after a watch
-// has ended.
+// TestUnversioned checks that the reflector lists again after a watch has ended if the server
+// reports no resourceVersions.
 func TestUnversioned(t *testing.T) {
 	cfg := Config{Mode: List}.withDefaults()
 	s := newState(&cfg, "")

@@ -152,9 +152,9 @@ func TestThrottleOfTwo(t *testing.T) {
 	})
 }
 
-// TestPaceOfLargeLists limits the number of lists of a large resource in a quarter of an hour,
-// while each watch fails in a way that makes a list necessary. On average, except for the first
-// lists, the time between two lists must be at least half of the longest wait.
+// TestPaceOfLargeLists counts the lists of a large resource in a quarter of an hour, while each
+// watch fails in a way that makes a list necessary. Except for the first lists, the average time
+// between two lists must be at least half of the longest wait.
 func TestPaceOfLargeLists(t *testing.T) {
 	const lasted = 15 * time.Minute
 	failed := func(what string) []input {
@@ -180,14 +180,14 @@ func TestPaceOfLargeLists(t *testing.T) {
 	}
 }
 
-// neverWatched reports whether a server that responds with err to a WATCH also does so to a WATCH
-// with initial events.
+// neverWatched reports whether a server that answers a WATCH with err also answers a WATCH with
+// initial events with err.
 func neverWatched(err *Error) bool {
 	return err.Sentinel == ErrUnknownResource || err.Sentinel == ErrForbidden
 }
 
-// countLists runs step for the time lasted, and returns the number of lists. Each watch gets the
-// inputs watch, and each list is large.
+// countLists runs step for the time lasted, and returns the number of lists. The inputs in watch
+// follow each WATCH, and each list has 100,000 objects.
 func countLists(t *testing.T, s state, watch []input, lasted time.Duration) (lists int) {
 	t.Helper()
 	return countListsOf(t, s, watch, lasted, 100_000)
@@ -231,9 +231,9 @@ func countListsOf(t *testing.T, s state, watch []input, lasted time.Duration, si
 	return lists
 }
 
-// TestPaceOfRefusedVerb limits the number of lists of a small resource whose WATCHes get a 405 or a
-// 404. client-go's backoff leads to 6 lists in the first minute and 80 in an hour. A 404 may end
-// soon, so eight more lists are allowed.
+// TestPaceOfRefusedVerb counts the lists of a small resource whose WATCHes get a 405 or a 404.
+// client-go's backoff leads to 6 lists in the first minute and 80 in an hour. The reason of a 404
+// may end soon, so eight more lists are allowed.
 func TestPaceOfRefusedVerb(t *testing.T) {
 	for what, most := range map[string][2]int{"http-405": {6, 90}, "http-404": {6 + maxRefused, 90 + maxRefused}} {
 		watch := []input{{typ: inFailed, err: classify(Watching, failure(what))}}
@@ -307,8 +307,9 @@ func (s *slow) NewestVersion(ctx context.Context, _ metav1.ListOptions) (string,
 	}
 }
 
-// TestProbeLimit checks that the limit of a probe grows until a server whose responses take longer
-// than the initial limit can respond, and how lists change the limit.
+// TestProbeLimit checks the limit of probes with a server that responds later than the initial
+// limit. The limit must grow until a probe gets a response. The test also checks how lists change
+// the limit.
 func TestProbeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &slow{takes: 29 * time.Second}
@@ -326,7 +327,7 @@ func TestProbeLimit(t *testing.T) {
 				t.Errorf("waited %v: %v, want %v: %v", waited, err, want.waits, want.err)
 			}
 		}
-		// If the caller's context ends, that says nothing about the server, so the limit stays the same.
+		// The end of the caller's context says nothing about the server, so the limit stays the same.
 		ended, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if waited, err := ask(ended); waited != time.Second || err == nil {

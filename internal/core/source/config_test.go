@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// fill sets every field reachable from v to a non-zero value. Functions and interfaces remain nil:
-// CopyConfig does not copy their values.
+// fill sets every field reachable from v to a non-zero value. Functions and interfaces remain nil,
+// because CopyConfig does not copy them deeply.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:

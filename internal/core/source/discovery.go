@@ -60,9 +60,8 @@ var statusCodecs = func() runtime.NegotiatedSerializer {
 // REST returns the client's REST client.
 func (c *Discovery) REST() rest.Interface { return c.rest }
 
-// discoveryRetries is how often client-go's REST client repeats a request of All after a broken
-// connection, or after the wait that the server's Retry-After demands. client-go's discovery client
-// repeats its requests as often.
+// discoveryRetries is how often a request of All is repeated after a broken connection, or after
+// the wait that the server's Retry-After demands. client-go's discovery client has the same number.
 const discoveryRetries = 10
 
 // GroupVersion requests the resources of one version of a group. It sends only one request, which
@@ -100,7 +99,7 @@ func (c *Discovery) get(ctx context.Context, path, accept string, retries int, i
 
 // withRetryAfter returns err with the delay of the response's Retry-After header, unless the Status
 // in err has a longer delay. Both errors are from client-go, for the same response: err has the
-// delay of the Status in the body, and plain has that of the header.
+// delay of the Status in the body, and plain has the delay of the header.
 func withRetryAfter(err, plain error) error {
 	status, sent := errors.AsType[*apierrors.StatusError](err)
 	rest, refused := errors.AsType[*apierrors.StatusError](plain)

@@ -148,7 +148,7 @@ func TestPlain(t *testing.T) {
 	if !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), "b/v2: jane may not") {
 		t.Errorf("error %v", err)
 	}
-	delete(answers, "/api") // like an aggregated API server
+	delete(answers, "/api") // an aggregated API server has no /api
 	if lists, err = serve(t, answers).All(t.Context()); len(lists) != 3 || err == nil {
 		t.Errorf("%v, %v", names(lists), err)
 	}
@@ -226,8 +226,8 @@ func TestGroupVersion(t *testing.T) {
 	}
 }
 
-// TestGroupVersionRefused checks that GroupVersion does not repeat a refused request. Its error
-// must have the delay of the Retry-After header if the Status has none or a shorter one.
+// TestGroupVersionRefused checks that GroupVersion does not repeat a refused request. The returned
+// error must have the longer of the two delays, from the Retry-After header and from the Status.
 func TestGroupVersionRefused(t *testing.T) {
 	status := func(seconds int32) string {
 		raw, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrStale is returned for a version of a group that another server provides, if the API server
-// cannot reach that server.
+// ErrStale is returned for a group version of an aggregated API server that the kube-apiserver
+// cannot reach.
 var ErrStale = errors.New("its server does not answer the API server")
 
 // appendAggregated appends the versions of a group with their resources. The server lists the
@@ -32,7 +32,7 @@ func appendAggregated(versions []groupVersion, g *apidiscovery.APIGroupDiscovery
 }
 
 // appendResource appends a resource and its subresources, in the form that an APIResourceList has.
-// It omits a resource without a kind, which the server lists only because of its subresources.
+// A resource without a kind is listed only because of its subresources, so appendResource omits it.
 func appendResource(to []metav1.APIResource, r *apidiscovery.APIResourceDiscovery) []metav1.APIResource {
 	of := metav1.APIResource{
 		Name:         r.Resource,

@@ -17,9 +17,9 @@ import (
 )
 
 // aggregated contains the media types of responses that contain all resources of all groups.
-// Servers since 1.30 support the first, servers since 1.27 the second. Both forms have the same
-// fields. Older servers respond with only the names of the groups, as every server does to a
-// request for plain JSON.
+// Servers since 1.30 support the first type, and servers since 1.27 the second. Both forms have the
+// same fields. Older servers ignore these types: they send only the groups and their versions,
+// which is also the response to a request for plain JSON.
 var aggregated = []string{
 	"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
@@ -32,7 +32,7 @@ const maxAsked = 16
 type groupVersion struct {
 	schema.GroupVersion
 	resources *metav1.APIResourceList // nil if not received yet
-	err       error                   // why resources is missing
+	err       error                   // why resources is nil
 }
 
 // All requests all resources and subresources. It returns a list for each version of each group: in

@@ -12,10 +12,10 @@
 // A request asks for an encoding (protobuf with JSON as the fallback, or JSON only), and for whole
 // objects or only their metadata. The Content-Type of the response decides how its body is read. A
 // WATCH response without a Content-Type is read as JSON. The encoding of a LIST response without
-// one is guessed from its first bytes. Requests whose response is long ask for gzip: LISTs, and
-// WATCHes with initial events. This package decompresses the body itself, because net/http does not
-// count the received bytes, and it may return the last bytes of a gzip member only after the next
-// member arrives.
+// one is guessed from its first bytes. LISTs, and WATCHes with initial events, ask for gzip,
+// because their responses are long. This package decompresses the body itself, for two reasons.
+// net/http does not count the received bytes, and it may return the last bytes of a gzip member
+// only after the next member has arrived.
 //
 // # Bounds
 //

@@ -19,8 +19,8 @@ import (
 )
 
 var (
-	// ErrStalled is returned if a LIST receives no byte for Options.IdleTimeout, if the server has not
-	// ended a WATCH 30 s after its timeout, or if a response does not start within
+	// ErrStalled is returned in three cases: a LIST receives no byte for Options.IdleTimeout; the
+	// server has not ended a WATCH 30 s after the watch's timeout; or a response does not start within
 	// Options.HeaderTimeout.
 	ErrStalled = errors.New("the server stopped sending")
 	// ErrMediaType is returned for a response with an unknown content type or content encoding.
@@ -119,7 +119,7 @@ func reasonOf(code int) metav1.StatusReason {
 }
 
 // mergeRetryAfter sets the Status's RetryAfterSeconds from a Retry-After header, which contains
-// seconds or a date. It does not replace a larger value.
+// seconds or a date. It does nothing if the Status already has a larger value.
 func mergeRetryAfter(status *metav1.Status, header string) {
 	seconds := RetryAfter(header)
 	if seconds == 0 {
@@ -132,8 +132,8 @@ func mergeRetryAfter(status *metav1.Status, header string) {
 }
 
 // RetryAfter returns the seconds of a Retry-After header, at most math.MaxInt32, the maximum that a
-// Status can contain. It returns 0 for a time in the past, and for a header that is neither a
-// number of seconds nor a date.
+// Status can contain. It returns 0 if the date is in the past, or if the header is neither a number
+// of seconds nor a date.
 func RetryAfter(header string) int32 {
 	header = strings.TrimSpace(header)
 	seconds, err := strconv.ParseInt(header, 10, 64)

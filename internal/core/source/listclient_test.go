@@ -23,10 +23,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestListsGoApart checks that a LIST uses HTTP/1.1 and closes its connection, that a page of a
-// list uses HTTP/1.1 without closing it, and that a WATCH uses HTTP/2. If the server supports only
-// HTTP/2, all requests must use it, whether the server ends the TLS handshake of HTTP/1.1 clients
-// or accepts it.
+// TestListsGoApart checks that a whole LIST uses HTTP/1.1 and closes its connection, and that a
+// page uses HTTP/1.1 and leaves the connection open. A WATCH must use HTTP/2. If the server
+// supports only HTTP/2, all requests must use HTTP/2. Such a server may end or accept the TLS
+// handshake of an HTTP/1.1 client.
 func TestListsGoApart(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
@@ -59,8 +59,8 @@ func TestListsGoApart(t *testing.T) {
 			srv.Config.Protocols.SetHTTP2(true)
 			srv.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 				if tc.onlyHTTP2 && !slices.Contains(hello.SupportedProtos, "h2") {
-					// Go's server accepts a client that does not offer h2. Other servers end its handshake, or
-					// notice the missing protocol after the handshake.
+					// Go's server accepts a client that does not offer h2. Other servers end the handshake of such
+					// a client, or notice after the handshake that it uses HTTP/1.1.
 					return &tls.Config{Certificates: srv.TLS.Certificates, NextProtos: tc.protocols}, nil
 				}
 				return nil, nil
@@ -87,9 +87,9 @@ func TestListsGoApart(t *testing.T) {
 }
 
 // TestListsThatGetNoAnswer checks when LISTs change from HTTP/1.1 to the WATCHes' client. If the
-// very first LIST gets no response, it is repeated immediately over HTTP/2. If it waited for
-// HeaderTimeout instead, it fails, and the next LIST uses HTTP/2. After a successful LIST, three in
-// a row must fail.
+// connection of the very first LIST ends without a response, the LIST is repeated immediately over
+// HTTP/2. If the first LIST waits for HeaderTimeout, it fails, and the next LIST uses HTTP/2. After
+// a successful LIST over HTTP/1.1, LISTs change only after three in a row got no response.
 func TestListsThatGetNoAnswer(t *testing.T) {
 	const closes, hangs, refuses, answers = 'c', 'h', 'r', 'a'
 	for name, tc := range map[string]struct {

@@ -14,9 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestNewestVersionKeepsItsConnection checks that NewestVersion reads the rest of a short response,
-// so that the next request can use the same connection, and does not read the rest of a long
-// response.
+// TestNewestVersionKeepsItsConnection checks that NewestVersion reads a short response to its end,
+// so that the next request can use the same connection. It must not read a long response to its
+// end.
 func TestNewestVersionKeepsItsConnection(t *testing.T) {
 	for _, tc := range []struct {
 		name string

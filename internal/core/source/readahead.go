@@ -7,10 +7,9 @@ import (
 )
 
 // readAhead reads a body in a separate goroutine, so that bytes arrive while the reader decodes. It
-// stores received bytes in a ring of at most maxReadAhead bytes until Read returns them. While the
-// ring is full, the goroutine does not read, so flow control makes the server wait. The goroutine
-// starts with the first Read or Wait. It ends at the end of the body, after an error, or after
-// stop.
+// stores received bytes in a ring of maxReadAhead bytes until Read returns them. While the ring is
+// full, the goroutine does not read, so flow control makes the server wait. The goroutine starts
+// with the first Read or Wait. It ends at the end of the body, after an error, or after stop.
 type readAhead struct {
 	src    io.Reader         // used only by the goroutine
 	before func()            // called before Read or Wait blocks; may be nil
@@ -25,8 +24,8 @@ type readAhead struct {
 	stopped bool
 }
 
-// Sizes of a watch's buffers, in bytes. Most watches are idle most of the time, so they keep only
-// the small buffer between bursts of events.
+// Sizes of a watch's buffers, in bytes. Most watches are idle most of the time, so between bursts
+// of events a watch keeps only the small buffer.
 const (
 	minReadBuffer   = 2 << 10   // the goroutine's own read buffer
 	burstReadBuffer = 16 << 10  // the goroutine's read buffer while bytes arrive fast

@@ -30,10 +30,10 @@ type Options struct {
 	// limit.
 	IdleTimeout time.Duration
 	// HeaderTimeout is how long the server may take to start a response. 0 means the rest.Config's
-	// Timeout, or 75 s if that is not set. 75 s is longer than kube-apiserver's own limit of 60 s, so
-	// the caller gets kube-apiserver's more specific error first.
+	// Timeout, or 75 s if the Timeout is also 0. 75 s is longer than kube-apiserver's own limit of 60
+	// s, so the caller gets kube-apiserver's more specific error first.
 	HeaderTimeout time.Duration
-	// Stats counts requests and bytes. It may be nil.
+	// Stats receives the counts of requests and bytes. It may be nil.
 	Stats *Stats
 	// Limits bounds the size of an object. The zero value means wire's defaults.
 	Limits wire.Limits
@@ -76,7 +76,7 @@ var _ Source = (*REST)(nil)
 // New returns the Source of one resource on cfg's server. It copies cfg and uses its credentials,
 // TLS, proxy, UserAgent, Wrap, Dial and warning handlers. It does not use QPS and RateLimiter: a
 // Source sends few requests, and its caller limits their rate. cfg.Timeout limits the time until a
-// response starts, not the time to read it. Sources of equal configs share connections, see
+// response starts, not the time to read it. Sources of equal configs share connections; see
 // HTTPClient. LISTs over TLS use HTTP/1.1, on separate connections, unless the server does not
 // support HTTP/1.1.
 //
@@ -145,7 +145,7 @@ func (s *REST) List(ctx context.Context, o metav1.ListOptions) (List, error) {
 func (s *REST) list(ctx context.Context, o metav1.ListOptions) (*listBody, error) {
 	s.opts.Stats.Lists.Add(1)
 	c := call{method: "LIST", path: s.resource.Path(), query: query(&o), accept: s.resource.Accept(false), long: true}
-	c.last = o.Limit == 0 // after a page, the caller requests the next page on the connection
+	c.last = o.Limit == 0 // after a page, the next page is requested on the same connection
 	resp, stream, err := s.doList(ctx, c)
 	if err != nil {
 		return nil, err
@@ -256,7 +256,7 @@ func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) 
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		} else if e, ok := err.(*url.Error); ok {
-			err = e.Err // e would repeat the URL with its query
+			err = e.Err // the text of e would repeat the URL with its query
 		}
 		cancel(err)
 		return nil, nil, &RequestError{c.method, u.Path, err}

@@ -15,7 +15,7 @@ import (
 
 // Source opens streams of one resource. Implementations are safe for concurrent use.
 //
-// The context given to List or Watch limits the returned stream too: when the context ends, the
+// The context given to List or Watch also limits the returned stream: when the context ends, the
 // stream fails with the context's cause.
 //
 // There are three kinds of errors. If the response's code is not 200, the error is an
@@ -30,14 +30,15 @@ type Source interface {
 	// which may be before the first event. If o has no timeout, only the transport's keep-alive ends a
 	// dead connection.
 	Watch(ctx context.Context, o metav1.ListOptions) (Watch, error)
-	// NewestVersion sends the LIST o with limit 1 and returns the resourceVersion of the response, up
-	// to which it reads. If o has no ResourceVersion, the read is consistent: the result is the
-	// server's newest version. The version counts the changes of all resources in the same etcd.
+	// NewestVersion sends a LIST with the parameters o and limit 1, and returns the resourceVersion of
+	// the response. It reads the response only up to the resourceVersion. If o has no ResourceVersion,
+	// the read is consistent: the result is the server's newest version. The version counts the
+	// changes of all resources in the same etcd.
 	//
-	// If o requires a version that is not older than o.ResourceVersion, and the server has none, the
-	// error is a 504 with the cause ResourceVersionTooLarge. Servers that ignore resourceVersion on
-	// LISTs return their current version, which may be older. The result is "" if the server sends no
-	// version. NewestVersion may be called while a stream is open.
+	// If o requires a state that is not older than o.ResourceVersion, and the server has not reached
+	// that version, the error is a 504 with the cause ResourceVersionTooLarge. Servers that ignore
+	// resourceVersion on LISTs return their current version, which may be older. The result is "" if
+	// the response has no resourceVersion. NewestVersion may be called while a stream is open.
 	NewestVersion(ctx context.Context, o metav1.ListOptions) (string, error)
 	// ServerVersion returns the version of the Kubernetes API server, such as 1 and 37.
 	// Implementations cache the version.
@@ -106,7 +107,8 @@ func TimeoutOf(o metav1.ListOptions) time.Duration {
 	return time.Duration(*o.TimeoutSeconds) * time.Second
 }
 
-// PartialObjectMetadata is the kind of objects of which a server sends only the metadata.
+// PartialObjectMetadata is the kind of an object in a response that contains only the metadata of
+// objects.
 const PartialObjectMetadata = "PartialObjectMetadata"
 
 // Resource says which resource is listed and watched, and in which form. The parameters of a
@@ -117,8 +119,8 @@ type Resource struct {
 	// MetadataOnly requests the objects as PartialObjectMetadata.
 	MetadataOnly bool
 	// Encoding is the requested encoding. 0 means Protobuf. A request for Protobuf also accepts JSON,
-	// because servers have no protobuf for custom resources. A request for JSON accepts only JSON.
-	// List.Encoding and Watch.Encoding return the encoding of the response.
+	// because servers cannot encode custom resources in protobuf. A request for JSON accepts only
+	// JSON. List.Encoding and Watch.Encoding return the encoding of the response.
 	Encoding wire.Encoding
 }
 

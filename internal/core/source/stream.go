@@ -82,8 +82,8 @@ func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Option
 		return nil, err
 	}
 	s.idle = 0 // a watch may be idle for long; endAfter limits its whole duration
-	// Only a watch is read ahead. For a LIST, passing bytes between goroutines would cost CPU time and
-	// save no time, because its reader waits for the server anyway.
+	// Only a watch is read ahead. For a LIST, another goroutine would cost CPU time and save no time,
+	// because the reader of a list waits for the server anyway.
 	s.readAhead = newReadAhead(r, s.fail)
 	if timeout > 0 {
 		s.endAfter(timeout + watchGrace)
@@ -104,7 +104,7 @@ type stream struct {
 	cancel       context.CancelCauseFunc // nil if another client sent the request
 
 	readAhead *readAhead    // nil if the body is not read ahead
-	idle      time.Duration // the maximum time of one Read; 0 means no limit
+	idle      time.Duration // how long one Read may wait; 0 means no limit
 	waiting   *time.Timer   // runs during Read
 
 	mu       sync.Mutex
@@ -145,8 +145,8 @@ func (s *stream) open(resp *http.Response) (io.Reader, wire.Encoding, error) {
 }
 
 // openUntyped returns the encoding of a body without a content type, and a reader of that body. It
-// guesses the encoding of a list from the first bytes. A watch may send its first bytes late, so
-// openUntyped does not wait for them, and returns JSON, as client-go does.
+// guesses the encoding of a list from the first bytes. A watch may send its first bytes late. So
+// for a watch, openUntyped does not wait for bytes but returns JSON, as client-go does.
 func (s *stream) openUntyped(r io.Reader) (io.Reader, wire.Encoding, error) {
 	if s.method == "WATCH" {
 		return r, wire.JSON, nil
@@ -191,8 +191,8 @@ const (
 	restIdle = time.Second
 )
 
-// readRest reads the last bytes of a body, because HTTP/1.1 can reuse a connection only if its last
-// body was read to the end.
+// readRest reads the rest of a body if the rest is short. HTTP/1.1 can reuse a connection only if
+// the body of the last response was read to its end.
 func (s *stream) readRest() {
 	s.idle = restIdle
 	_, _ = io.CopyN(io.Discard, s, maxRest)

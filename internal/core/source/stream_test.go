@@ -156,8 +156,8 @@ func TestWatchOutlivesItsTimeout(t *testing.T) {
 	})
 }
 
-// TestEndOfStream checks that Close and the context's end make a waiting Next fail immediately,
-// with the cause.
+// TestEndOfStream checks that Close, or the end of the context, makes a waiting Next fail
+// immediately with the right cause.
 func TestEndOfStream(t *testing.T) {
 	reason := errors.New("the owner has had enough")
 	for _, byContext := range []bool{false, true} {
@@ -215,7 +215,7 @@ func TestCloseDrainsNothing(t *testing.T) {
 }
 
 // TestBeforeRead checks that Next calls the function before it waits for the second half of an
-// event, so that the caller can apply the first event meanwhile.
+// event, so that the caller can apply the first event during that wait.
 func TestBeforeRead(t *testing.T) {
 	const event = `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}}`
 	r, w := io.Pipe()

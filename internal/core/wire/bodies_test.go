@@ -57,7 +57,7 @@ func podList(n int) *corev1.PodList {
 	}
 }
 
-// withKind gives obj its apiVersion and kind, as a server does before it encodes.
+// withKind sets the apiVersion and kind of obj, as a server does before it encodes obj.
 func withKind(t testing.TB, obj runtime.Object) runtime.Object {
 	t.Helper()
 	kinds, _, err := apiScheme.ObjectKinds(obj)
@@ -89,7 +89,7 @@ func encodeStreaming(t testing.TB, enc Encoding, list runtime.Object) []byte {
 	return b.Bytes()
 }
 
-// decodeObject decodes an object's bytes, which the package comment defines.
+// decodeObject decodes an object's bytes, in the form that the package comment defines.
 func decodeObject(t testing.TB, enc Encoding, tm TypeMeta, object []byte) runtime.Object {
 	t.Helper()
 	gvk := schema.FromAPIVersionAndKind(tm.APIVersion, tm.Kind)
@@ -155,8 +155,8 @@ func isItemError(err error) bool {
 	return ok
 }
 
-// readWatch reads all events and copies their objects. It omits events with malformed objects, and
-// returns the first of their errors if the rest of the body is well-formed.
+// readWatch reads all events and copies their objects. It omits events with malformed objects. If
+// the rest of the body is well-formed, damaged is the first *ItemError.
 func readWatch(w *WatchReader) (events []Event, damaged error) {
 	for {
 		e, err := w.Next()

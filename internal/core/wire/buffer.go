@@ -7,14 +7,15 @@ import (
 
 const (
 	// readBuffer is the size of a read buffer, in bytes. bulkBuffer is the size for a body that
-	// arrives faster than the caller reads it. Larger reads are fewer, and an HTTP/2 client sends a
-	// window update after each read, which costs client and server more CPU time than the bytes do.
+	// arrives faster than the caller reads it. With a larger buffer there are fewer reads. An HTTP/2
+	// client sends a window update after each read, which costs client and server more CPU time than
+	// the bytes do.
 	readBuffer = 16 << 10
 	bulkBuffer = 64 << 10
-	// shrinkAfter is the number of consecutive reads after which a grown buffer is replaced by a small
-	// one, if all of them needed only a small part of it.
+	// shrinkAfter is the number of consecutive reads that need only a small part of a grown buffer.
+	// After them, a small buffer replaces it.
 	shrinkAfter = 64
-	// emptyReads is the maximum number of consecutive reads that return no bytes and no error.
+	// emptyReads is the maximum number of consecutive calls of Read that return no bytes and no error.
 	emptyReads = 100
 )
 
@@ -27,9 +28,9 @@ type waiter interface {
 	Wait()
 }
 
-// readBuffers, bulkBuffers and, for larger sizes, grownBuffers are pools. A watch that waits for
-// its next event puts its buffer here, so that other watches can use it. The garbage collector
-// frees unused buffers.
+// The three pools below are for buffers of size readBuffer, of size bulkBuffer, and of larger
+// sizes. A watch that waits for its next event puts its buffer here, so that other watches can use
+// it. The garbage collector frees unused buffers.
 var (
 	readBuffers  = sync.Pool{New: func() any { return new([readBuffer]byte) }}
 	bulkBuffers  = sync.Pool{New: func() any { return new([bulkBuffer]byte) }}
@@ -46,7 +47,7 @@ type buffer struct {
 	start, end int   // the window: the bytes that were read but not consumed
 	off        int64 // offset of the window's first byte in the body
 	idle       int   // consecutive reads that did not need the grown buffer
-	filled     bool  // the last read filled all the room; at the start, the first read is expected to
+	filled     bool  // the last read filled all the free space; initially true
 	err        error // the error that r returned; final
 }
 
@@ -129,9 +130,9 @@ func (b *buffer) wait() {
 	}
 }
 
-// waitGrown does what wait does, for a buffer that grew for one object. If the pool still has a
-// grown buffer afterwards, waitGrown uses that buffer, because the next object may be as large.
-// Otherwise the next read starts with a small buffer.
+// waitGrown does what wait does, for a buffer that grew for one object. The next object may be as
+// large, so if the pool has a grown buffer after the wait, waitGrown uses that buffer. Otherwise
+// the next read starts with a small buffer.
 func (b *buffer) waitGrown(w waiter, buf []byte) {
 	grownBuffers.Put(&buf)
 	w.Wait()

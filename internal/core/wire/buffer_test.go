@@ -8,7 +8,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// tap is a reader that has nothing to read after each piece, until Wait was called.
+// tap is a reader of pieces. After each piece it has nothing to read until Wait is called.
 type tap struct {
 	pieces [][]byte
 	dry    bool // a Read would wait

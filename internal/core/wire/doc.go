@@ -26,7 +26,7 @@
 //
 // A JSON body is malformed if its text does not follow RFC 8259, starts with a byte order mark, or
 // is nested deeper than [MaxDepth]. It is also malformed if an object has two members of a name
-// that this package reads. Names are compared exactly: case matters. Like encoding/json, the
+// that this package reads. The comparison of names is case-sensitive. Like encoding/json, the
 // package accepts strings that are not valid UTF-8; it returns them unchanged.
 //
 // If one complete item of a list, or the object of one complete event, is malformed, the reader

@@ -32,9 +32,10 @@ type dropNode struct {
 	isMap bool
 }
 
-// CompileDrop compiles the paths of fields to remove. The syntax is that of Path. A path may end at
-// any field, even one whose value is an object or a list, and at [key] or [*]. It must not select a
-// single element of a list, as [3] does. goType is as in CompilePath. The error wraps ErrPath.
+// CompileDrop compiles the paths of fields to remove, in the syntax of Path. A path may end at
+// [key], at [*], or at any field, even if the field's value is an object or a list. It must not
+// select a single element of a list, as [3] does. goType is as in CompilePath. The error wraps
+// ErrPath.
 func CompileDrop(enc Encoding, goType reflect.Type, paths ...string) (*Dropper, error) {
 	d := &Dropper{enc: enc, root: &dropNode{}}
 	for _, path := range paths {
@@ -54,8 +55,8 @@ func CompileDrop(enc Encoding, goType reflect.Type, paths ...string) (*Dropper, 
 func (d *Dropper) Encoding() Encoding { return d.enc }
 
 // Append appends object to dst without the dropped fields. dst must not overlap object. The other
-// bytes are unchanged, except that in JSON, whitespace between the members of an object that a path
-// goes through may be lost. The error is a *SyntaxError; Append then returns dst unchanged.
+// bytes are unchanged, with one exception: in a JSON object that a path goes through, whitespace
+// between the members may be lost. The error is a *SyntaxError; Append then returns dst unchanged.
 func (d *Dropper) Append(dst, object []byte) ([]byte, error) {
 	was := len(dst)
 	at := -1
@@ -106,8 +107,8 @@ func (n *dropNode) each() *dropNode {
 	return n.all
 }
 
-// settle merges n.all, which applies to every element, into the nodes of single keys. Append then
-// needs only one node for each element.
+// settle merges n.all, which applies to every element, into the nodes of single keys. Then Append
+// uses only one node for each element: the key's node, or n.all.
 func (n *dropNode) settle() {
 	for _, one := range n.names {
 		one.merge(n.all)
@@ -119,7 +120,8 @@ func (n *dropNode) settle() {
 	}
 	for _, one := range n.fields {
 		one.settle()
-		// In protobuf an empty list or map is encoded like an absent one.
+		// If all elements are removed, remove the whole field: protobuf encodes an empty list or map like
+		// an absent one.
 		one.drop = one.drop || one.all != nil && one.all.drop
 	}
 	if n.all != nil {
@@ -167,8 +169,8 @@ func (n *dropNode) addJSON(path string) error {
 }
 
 // appendJSON appends the value at object[i:], which is inside depth containers, without the parts
-// that n removes. It returns the index after the value. If the scanResult is not scanDone, end is
-// the index at which the value is malformed.
+// that n removes. It returns the index after the value. If the scanResult is not scanDone, the
+// value is malformed, and end is the index of the mistake.
 func (n *dropNode) appendJSON(dst, object []byte, i, depth int) (_ []byte, end int, _ scanResult) {
 	isObject := i < len(object) && object[i] == '{'
 	if !isObject && (n.all == nil || i >= len(object) || object[i] != '[') {
@@ -312,7 +314,7 @@ func (n *dropNode) of(b []byte) (todo *dropNode, ok bool) {
 func (n *dropNode) appendField(dst []byte, num uint32, b []byte) (_ []byte, at int) {
 	dst = appendTag(dst, num, typeBytes)
 	lengthAt := len(dst)
-	// the length of b before the removal; corrected below
+	// the length of b, which is corrected below if parts of b are removed
 	dst = binary.AppendUvarint(dst, uint64(len(b)))
 	from := len(dst)
 	if dst, at = n.appendProto(dst, b); at >= 0 {

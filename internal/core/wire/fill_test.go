@@ -124,8 +124,8 @@ func apiTypes(t testing.TB) map[schema.GroupVersionKind]reflect.Type {
 	return types
 }
 
-// fieldPaths appends the JSON paths of a type. leaves receives the paths that end at a single
-// value, all receives every path.
+// fieldPaths appends the JSON paths of a type. leaves receives only the paths that end at a single
+// value, and all receives every path.
 func fieldPaths(t reflect.Type, prefix string, depth int, leaves, all *[]string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -61,7 +61,7 @@ func TestListReaderProtobufHostile(t *testing.T) {
 	meta := message(2, "1")
 	huge := append([]byte(protoMagic), message(1, podListType)...)
 	huge = append(huge, 0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f) // a list message of 4 TB
-	// A group that starts inside another one. Both are field 3, and only one of them ends.
+	// One group starts inside another group. Both are field 3, and only one of them ends.
 	group := []byte{0x1b, 0x1b, 0x1c}
 	tests := []hostile{
 		{"empty", nil, io.ErrUnexpectedEOF, ""},

@@ -18,8 +18,8 @@ const (
 
 var scanProblems = [...]string{scanBad: "not JSON", scanDeep: "nested too deep"}
 
-// span is a range of bytes. The zero value means that there is no such part: no member of a JSON
-// text and no field of a message ends at 0.
+// span is a range of bytes. The zero value means that the part does not exist, because no member of
+// a JSON text and no field of a message ends at 0.
 type span struct{ from, to int }
 
 func (s span) of(b []byte) []byte { return b[s.from:s.to] }
@@ -69,7 +69,8 @@ func scanContainer(b []byte, i, depth int) (int, scanResult) {
 	return i, r
 }
 
-// closing returns the closing bracket for an opening bracket. In ASCII, its code is two higher.
+// closing returns the closing bracket for an opening bracket. In ASCII, the code of the closing
+// bracket is two higher.
 func closing(open byte) byte { return open + 2 }
 
 // nextValue steps from b[i:] to the next value in a container whose closing bracket is end. It
@@ -108,8 +109,8 @@ func nextValue(b []byte, i int, end byte, first bool) (name span, _ int, _ scanR
 	return name, i, scanMore
 }
 
-// jsonWalk steps through the members of an object or the elements of an array, and checks all the
-// text that it passes. It starts at b[i:].
+// jsonWalk steps through the members of an object or the elements of an array. It starts at b[i:],
+// and checks the syntax of the text that it steps over.
 type jsonWalk struct {
 	b      []byte
 	i      int        // after the last step
@@ -135,12 +136,12 @@ func membersAt(b []byte, i int) jsonWalk {
 // next steps to the next value. It returns false at the end and after a mistake.
 func (w *jsonWalk) next() bool { return w.toValue() && w.skip() }
 
-// find steps to the next member called name, and then over its value. It returns false if there is
-// no such member, or after a mistake.
+// find steps to the next member called name, and then over the member's value. It returns false if
+// there is no such member, or after a mistake.
 func (w *jsonWalk) find(name string) bool { return w.seek(name) && w.skip() }
 
-// seek steps to the next member called name, and stops before its value. It returns false if there
-// is no such member, or after a mistake.
+// seek steps to the next member called name, and stops before the member's value. It returns false
+// if there is no such member, or after a mistake.
 func (w *jsonWalk) seek(name string) bool {
 	for w.toValue() {
 		if nameIs(w.name, name) {
@@ -268,9 +269,10 @@ func stringEnd(b []byte, i int) (int, scanResult) {
 	for {
 		for len(b)-i >= 8 {
 			w := binary.LittleEndian.Uint64(b[i : i+8])
-			// Eight bytes are tested in one step. The XOR with flip exchanges quote and space. After it, a
-			// byte up to a space is a quote or a control character, and either ends the text. The lowest
-			// high bit in found marks the first such byte, or the first backslash.
+			// Eight bytes are tested in one step. The XOR with flip exchanges quote and space. After the
+			// XOR, each byte that is not higher than a space is a quote or a control character. A quote ends
+			// the string, and a control character is a mistake. The lowest bit in found marks the first such
+			// byte, or the first backslash.
 			s := w ^ slashes
 			found := ((w ^ flip) - above | (s - ones)) &^ w & highs
 			if found != 0 {

@@ -17,7 +17,7 @@ func nameIs(raw []byte, name string) bool {
 	if len(raw) == len(name) {
 		return string(raw) == name
 	}
-	// Each escape is longer than the character that it represents.
+	// Each escape is longer than its character, so only a longer raw can contain one.
 	if len(raw) < len(name) || bytes.IndexByte(raw, '\\') < 0 {
 		return false
 	}
@@ -125,7 +125,7 @@ func marshalJSON(v any) []byte {
 	return text
 }
 
-// comma appends a comma if dst has grown since its length was was.
+// comma appends a comma if dst is longer than was, its length before the first member.
 func comma(dst []byte, was int) []byte {
 	if len(dst) > was {
 		dst = append(dst, ',')

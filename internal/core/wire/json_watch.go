@@ -8,9 +8,9 @@ type jsonWatch struct {
 	text     []byte   // scratch space for an event type with escapes
 }
 
-// buffered does not count whitespace before the next event: the newline after an event arrives
-// together with that event. All bytes of an incomplete event are still in the window, so they
-// count.
+// buffered does not count whitespace before the next event, because the newline after an event
+// arrives together with that event. It counts all bytes of an incomplete event, which are still in
+// the window.
 func (j *jsonWatch) buffered() int {
 	w := j.buf.window()
 	return len(w) - skipSpace(w, j.pos)

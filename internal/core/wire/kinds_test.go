@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestEveryListIsLaidOutAlike checks what the protobuf readers assume of every kind that can be
+// TestEveryListIsLaidOutAlike checks what the protobuf readers assume about every kind that can be
 // listed. The kind of the list ends in List. Field 1 of the list is its metadata, and field 2 its
 // items. Field 1 of each item is its metadata.
 func TestEveryListIsLaidOutAlike(t *testing.T) {

@@ -49,7 +49,7 @@ type ListReader struct {
 	body     listBody
 	err      error
 	typeMeta TypeMeta
-	// the type of the first item that states one, if the list had not stated its own before
+	// the type of the first item that states one, if the list states its type later or not at all
 	itemType TypeMeta
 	meta     ListMeta
 }
@@ -89,14 +89,14 @@ func (l *ListReader) Next() ([]byte, error) {
 }
 
 // TypeMeta returns the list's own apiVersion and kind, such as v1 PodList. In protobuf they are set
-// after the first Next. In JSON they may follow the items, and are certainly set after io.EOF.
+// after the first Next. In JSON they may follow the items, so they may be set only when Next
+// returns io.EOF.
 func (l *ListReader) TypeMeta() TypeMeta { return l.typeMeta }
 
-// ItemTypeMeta returns the apiVersion and kind of the items. They are derived from the list's type
-// by removing List from the end of its kind. As long as the list has not stated its type,
-// ItemTypeMeta returns the type of the first item that states one, or the zero value before the
-// first such item. An item of a JSON list may state a type that differs from ItemTypeMeta; then the
-// item's own type is right.
+// ItemTypeMeta returns the apiVersion and kind of the items. The kind is the list's kind without
+// List at its end. Until the list has stated its type, ItemTypeMeta returns the type of the first
+// item that states one, or the zero value before such an item. If an item of a JSON list states a
+// type that differs from ItemTypeMeta, the item's own type is right.
 func (l *ListReader) ItemTypeMeta() TypeMeta {
 	kind, ok := strings.CutSuffix(l.typeMeta.Kind, "List")
 	if !ok || kind == "" {

@@ -13,8 +13,8 @@ import (
 // announced size.
 var ErrItemsSize = errors.New("items are not of the size announced")
 
-// ListForm is the form of a JSON list: kube-apiserver writes lists of different Go types
-// differently. A protobuf list has only one form.
+// ListForm is the form of a JSON list. kube-apiserver writes typed lists, lists of custom resources
+// and lists of PartialObjectMetadata in different forms. A protobuf list has only one form.
 type ListForm uint8
 
 const (

@@ -28,8 +28,9 @@ type Meta struct {
 	CreationTimestamp, DeletionTimestamp time.Time
 
 	enc Encoding
-	// labels and annotations alias the object's bytes. In protobuf, each is the part of ObjectMeta
-	// that contains all entries of the map; in JSON, it is the text of an object.
+	// labels and annotations alias the object's bytes. In protobuf, each of them is the part of
+	// ObjectMeta that contains all entries of the map. In JSON, each of them is the text of a JSON
+	// object.
 	labels, annotations []byte
 	// unescaped contains the texts of JSON fields that had escapes. entries contains the texts of
 	// labels or annotations that had escapes, for the map that was read last.
@@ -40,15 +41,15 @@ type Meta struct {
 // initialEventsEnd is the annotation of the bookmark that ends the initial events.
 const initialEventsEnd = "k8s.io/initial-events-end"
 
-// CoalescedAnnotation is the annotation of a bookmark that precedes coalesced changes: after a
-// relist, or for a slow client, a watch cache sends only the last change of each key. The
+// CoalescedAnnotation is the annotation of a bookmark that precedes coalesced changes. A watch
+// cache sends them after a relist, or to a slow client: only the last change of each key. The
 // annotation's value is a resourceVersion. Up to that version, changes of different keys arrive in
-// no particular order: after a change of one object, the client may receive an older change of
-// another object.
+// no particular order, so an older change of one object may follow a newer change of another
+// object.
 const CoalescedAnnotation = "weir.dev/coalesced"
 
-// ReadMeta reads the metadata of an object into m and overwrites m. If metadata or fields are
-// missing, m's fields are empty. The error is a *SyntaxError; m must not be used then. ReadMeta
+// ReadMeta reads the metadata of an object into m and overwrites m. Fields that the object does not
+// have are empty in m. The error is a *SyntaxError; after an error, m must not be used. ReadMeta
 // does not allocate if m is reused.
 func ReadMeta(enc Encoding, object []byte, m *Meta) error {
 	m.Forget()
@@ -59,7 +60,8 @@ func ReadMeta(enc Encoding, object []byte, m *Meta) error {
 	return m.readJSON(object)
 }
 
-// bookmarkAnnotations returns, as JSON, the annotations that InitialEventsEnd and Coalesced read.
+// bookmarkAnnotations returns the annotations that InitialEventsEnd and Coalesced read, as a JSON
+// object.
 func bookmarkAnnotations(annotations map[string]string) []byte {
 	switch {
 	case annotations[initialEventsEnd] == "true":
@@ -78,8 +80,8 @@ func (m *Meta) Forget() {
 	*m = Meta{unescaped: m.unescaped[:0], entries: m.entries[:0], set: m.set[:0]}
 }
 
-// TakeLabels sets m's labels and annotations to those of from. They are valid as long as from's
-// labels and annotations are. m and from must have the same encoding.
+// TakeLabels sets m's labels and annotations to those of from. They remain valid as long as the
+// labels and annotations of from. m and from must have the same encoding.
 func (m *Meta) TakeLabels(from *Meta) { m.labels, m.annotations = from.labels, from.annotations }
 
 // Label returns the value of one label. If the key occurs twice, Label returns the last value, as
@@ -151,10 +153,10 @@ func (m *Meta) each(field uint32, entries []byte, yield func(key, value []byte) 
 // Identity identifies one version of an object.
 type Identity struct{ Namespace, Name, UID, ResourceVersion string }
 
-// IdentityOf returns the identity of a Go value that a program made. Of metav1.Object, it calls
-// only the getters of the four fields, because a type may implement only a part of the interface
-// and panic in the other methods. If GetUID panics, the UID is "". IdentityOf returns an error if
-// the value is nil, a nil pointer or no API object, or if another of the four getters panics.
+// IdentityOf returns the identity of a Go value that a program made. It calls only the getters of
+// the four fields, because a type may implement only a part of metav1.Object and panic in the other
+// methods. If GetUID panics, the UID is "". IdentityOf returns an error if the value is nil, a nil
+// pointer or no API object, or if another of the four getters panics.
 func IdentityOf(value any) (id Identity, err error) {
 	err = readObject(value, func(o metav1.Object) {
 		id = Identity{o.GetNamespace(), o.GetName(), uidOf(o), o.GetResourceVersion()}
@@ -170,7 +172,7 @@ func uidOf(o metav1.Object) (uid string) {
 }
 
 // ReadMetaOf reads the identity of a Go value into m and overwrites m. It reads no other metadata.
-// It returns an error in the cases in which IdentityOf does.
+// It returns an error in the same cases as IdentityOf.
 func ReadMetaOf(value any, m *Meta) error {
 	id, err := IdentityOf(value)
 	if err != nil {
@@ -278,7 +280,7 @@ func appendLabel(set, key, value []byte) []byte {
 	return append(binary.AppendUvarint(set, uint64(len(value))), value...)
 }
 
-// cutText splits s into its first text and the rest. s starts with the length of that text.
+// cutText splits s into its first text and the rest. The length of the first text precedes it in s.
 func cutText(s string) (text, rest string, ok bool) {
 	size, n := binary.Uvarint([]byte(s[:min(len(s), binary.MaxVarintLen32)]))
 	if n <= 0 || size > uint64(len(s)-n) {

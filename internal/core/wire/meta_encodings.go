@@ -49,8 +49,8 @@ func metaField(raw []byte) uint32 {
 	return 0
 }
 
-// metaTypes contains the wire type of each field plus one, by field number. 0 means that this
-// package does not read the field.
+// metaTypes contains, by field number, one more than the wire type of each field that this package
+// reads. 0 means that this package does not read the field.
 var metaTypes = [...]uint8{
 	protoName:              typeBytes + 1,
 	protoNamespace:         typeBytes + 1,
@@ -211,7 +211,7 @@ func eachProto(b []byte, field uint32, yield func(key, value []byte) bool) {
 }
 
 // readJSON reads the metadata of a JSON object and ignores the other members. It stops at the first
-// metadata member, because the readers and CutObject have refused objects with two of them.
+// metadata member: the readers and CutObject refuse an object with two metadata members.
 func (m *Meta) readJSON(object []byte) error {
 	w := membersOf(object)
 	found := w.seek("metadata")
@@ -249,9 +249,9 @@ func (m *Meta) readJSONMeta(object []byte, i int) error {
 	return nil
 }
 
-// setJSON sets a field of m to v, the value of a metadata member. It returns false if v is not a
-// string although the member, such as name or uid, identifies the object. Any other member of a
-// wrong type is ignored, as unstructured.Unstructured ignores it.
+// setJSON sets a field of m to v, the value of a metadata member. It returns false if the member
+// identifies the object, as name or uid does, and v is not a string. It ignores any other member of
+// a wrong type, as unstructured.Unstructured does.
 func (m *Meta) setJSON(field uint32, v []byte) (ok bool) {
 	switch field {
 	case protoLabels:
@@ -291,7 +291,7 @@ func jsonTime(text []byte) (t time.Time) {
 }
 
 // stringMap reports whether v is a JSON object whose values are all strings or null. Kubernetes
-// decodes such a null as "".
+// decodes the value null as "".
 func stringMap(v []byte) bool {
 	w := membersOf(v)
 	for w.next() {

@@ -264,8 +264,8 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestFingerprintOfAnything checks that Fingerprint ignores apiVersion and kind in front of the
-// other members, and nothing else, and that it returns for incomplete JSON.
+// TestFingerprintOfAnything checks that Fingerprint ignores only apiVersion and kind, and only in
+// front of the other members. It also checks that Fingerprint returns if the JSON is incomplete.
 func TestFingerprintOfAnything(t *testing.T) {
 	same := Fingerprint(JSON, []byte(`{"metadata":{"name":"a"}}`))
 	for text, want := range map[string]bool{

@@ -71,8 +71,9 @@ func modelObject(text []byte) error {
 	return err
 }
 
-// modelJSONList returns the items of a list. status is true if the body is a Status instead. If
-// only items are malformed, the result omits them and the error is errModelItem.
+// modelJSONList returns the items of a list. status is true if the body is a Status instead. If the
+// list is well-formed except for some items, the result omits these items and the error is
+// errModelItem.
 func modelJSONList(body []byte) (items [][]byte, status bool, err error) {
 	if !json.Valid(body) {
 		return nil, false, errModel
@@ -132,8 +133,8 @@ func modelJSONList(body []byte) (items [][]byte, status bool, err error) {
 }
 
 // modelJSONWatch returns the types and objects of the events up to the end of the body, or up to a
-// mistake. If only objects are malformed, the result omits their events and the error is
-// errModelItem.
+// mistake. If the body is well-formed except for some objects, the result omits their events and
+// the error is errModelItem.
 func modelJSONWatch(body []byte) (events []Event, damaged error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	for {

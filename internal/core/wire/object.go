@@ -40,9 +40,8 @@ func AppendWithResourceVersion(dst []byte, enc Encoding, object []byte, rv strin
 }
 
 // appendProtoVersion implements AppendWithResourceVersion for protobuf. It appends the fields in
-// the order of their numbers, so that the result is the same as that of marshalling the changed
-// object. If the object has no metadata, appendProtoVersion appends metadata after the other
-// fields.
+// the order of their numbers, so that the result is equal to the marshalled changed object. If the
+// object has no metadata, appendProtoVersion appends metadata after the other fields.
 func appendProtoVersion(dst, object []byte, rv string) ([]byte, error) {
 	was := len(dst)
 	found := false
@@ -146,8 +145,9 @@ func (n *objectNotes) problem(v []byte) string {
 	return ""
 }
 
-// typeMeta sets t to the type that an object states. If the object lacks a field, that field of t
-// becomes empty. typeMeta allocates only if a field changes or has escapes.
+// typeMeta sets t to the type that an object states. If the object does not state its kind or
+// apiVersion, that field of t becomes empty. typeMeta allocates only if a field changes or has
+// escapes.
 func (n *objectNotes) typeMeta(object []byte, t *TypeMeta) error {
 	var texts [2][]byte
 	for i, at := range [2]span{n.apiVersion, n.kind} {
@@ -310,8 +310,8 @@ func behindTypeMeta(object []byte) []byte {
 }
 
 // Same reports whether two objects have the same content: the same bytes, or in JSON the same
-// members in any order. A member is the same if its value has the same bytes. In JSON, Same ignores
-// apiVersion and kind.
+// members in any order. Two members are the same if their values have the same bytes. In JSON, Same
+// ignores apiVersion and kind.
 func Same(enc Encoding, a, b []byte) bool {
 	if enc != JSON || bytes.Equal(a, b) {
 		return bytes.Equal(a, b)

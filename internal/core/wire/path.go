@@ -20,9 +20,9 @@ import (
 //
 // A path returns the same values in both encodings: those in the object's JSON. If JSON omits an
 // empty field, the path returns no value for that field in protobuf either, although the protobuf
-// message contains the field. A string is returned unchanged, a number or boolean as JSON writes
-// it, and a time, quantity or int-or-string as its text. Null, objects and lists at the end of a
-// path are ignored.
+// message contains the field. A string is returned unchanged. A number or boolean is returned as
+// JSON writes it, and a time, quantity or int-or-string as its text. Null, objects and lists at the
+// end of a path are ignored.
 type Path struct {
 	text  string
 	enc   Encoding
@@ -62,8 +62,9 @@ func CompilePath(enc Encoding, goType reflect.Type, path string) (*Path, error) 
 func (p *Path) String() string { return p.text }
 
 // Append appends the values that the path selects in object to dst, in the order in which they
-// occur. Do not modify the values: they may alias the object's bytes. The error is a *SyntaxError,
-// for example if a field of the path occurs twice; Append then returns dst unchanged.
+// occur in object. Do not modify the values, because they may alias the object's bytes. The error
+// is a *SyntaxError, for example if a field of the path occurs twice; Append then returns dst
+// unchanged.
 func (p *Path) Append(dst [][]byte, object []byte) ([][]byte, error) {
 	was := len(dst)
 	var err error
@@ -205,7 +206,8 @@ func (p *Path) appendProtoField(dst [][]byte, f *protoField, offset int64, steps
 }
 
 // appendPacked appends the numbers that step selects from b, a packed list of numbers. count is the
-// number of elements of the list that were read before b; appendPacked returns the new count.
+// number of elements of the list in front of b. appendPacked returns count plus the number of
+// elements in b.
 func (p *Path) appendPacked(dst [][]byte, b []byte, step *protoStep, count int) ([][]byte, int, bool) {
 	for i := 0; i < len(b); count++ {
 		var f protoField
@@ -241,7 +243,7 @@ func entryValue(f *protoField, typ uint8, step *protoStep) (take, ok bool) {
 	return true, true
 }
 
-// textFormat says how a protobuf value is converted to the text that it has in JSON.
+// textFormat says how to convert a protobuf value to the text that the value has in JSON.
 type textFormat uint8
 
 const (

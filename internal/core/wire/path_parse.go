@@ -17,7 +17,7 @@ type selector uint8
 const (
 	selectName  selector = iota // .name
 	selectKey                   // [key]
-	selectIndex                 // [3]; for an object in JSON or a map, the key 3
+	selectIndex                 // [3]: an element of a list, or in a map or a JSON object the key 3
 	selectAll                   // [*]
 )
 
@@ -155,8 +155,8 @@ func resolvePath(goType reflect.Type, path string) ([]protoStep, fieldType, erro
 }
 
 // mergeList appends more to steps. A single step without a field number selects elements of the
-// list or map that the last step reached. It therefore replaces the last step, and gets its field
-// number.
+// list or map that the last step reached. So it replaces the last step, and gets the last step's
+// field number.
 func mergeList(steps, more []protoStep) []protoStep {
 	if len(more) == 1 && more[0].num == 0 {
 		last := len(steps) - 1

@@ -31,8 +31,8 @@ func readPath(t testing.TB, enc Encoding, typ reflect.Type, path string, object 
 	return texts
 }
 
-// TestPathsAgreeInBothEncodings checks that every path that ends at a single value, in every kind,
-// has the same values in both encodings.
+// TestPathsAgreeInBothEncodings checks, for each kind and each path to a single value, that the
+// path returns the same values in both encodings.
 func TestPathsAgreeInBothEncodings(t *testing.T) {
 	types := apiTypes(t)
 	paths, values := 0, 0

@@ -34,7 +34,7 @@ type protoList struct {
 	seen [unknownContentType + 1]bool // which fields of the envelope have been read
 	meta bool                         // the list's metadata has been read
 	// left is the number of bytes of the current message that have not been consumed. It is
-	// math.MaxInt64 while p reads the envelope, which ends where the body ends.
+	// math.MaxInt64 while p reads the envelope, because the envelope ends where the body ends.
 	left int64
 }
 
@@ -302,8 +302,8 @@ func (p *protoList) skipGroup(what string, num uint32, typ uint8) error {
 		case n == protoTruncated && held > maxDescription:
 			return tooLarge(p.buf.off, what+": group", uint64(held), maxDescription)
 		case n == protoTruncated:
-			// Double the window, so that a group that arrives in many pieces is not scanned for
-			// each of them.
+			// Double the window, so that a group that arrives in many pieces is not scanned again for each
+			// piece.
 			if err := p.buf.need(2*held + 1); err != nil && p.buf.len() == held {
 				return p.buf.fail(held, what, err)
 			}

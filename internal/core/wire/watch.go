@@ -46,7 +46,7 @@ type Event struct {
 	TypeMeta TypeMeta
 	// Object is the object, in protobuf without its envelope. In an Error event it is a Status. In a
 	// Bookmark event it has only a resourceVersion and perhaps annotations. It is valid until the next
-	// call of WatchReader.Next, which returned it.
+	// call of WatchReader.Next.
 	Object []byte
 }
 
