@@ -107,8 +107,8 @@ func (c completion) namespaces(cmd *cobra.Command, _ []string, word string) ([]s
 	return matching(names, word), cobra.ShellCompDirectiveNoFileComp
 }
 
-// ofKubeconfig returns a completion function. It offers the names that names returns for the
-// kubeconfig.
+// ofKubeconfig returns a completion function. It loads the kubeconfig and offers the result of
+// names.
 func (c completion) ofKubeconfig(names func(*clientcmdapi.Config) []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		raw, err := c.Rules.Load()

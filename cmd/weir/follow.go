@@ -29,8 +29,8 @@ type watch struct {
 	said      error // the sentinel of the last printed error; nil if none
 }
 
-// stopTimeout limits how long the informer waits, when it stops, for a row that stdout does not
-// accept. An interrupt therefore ends the command soon.
+// stopTimeout limits the wait for a row that stdout does not accept. The informer waits for the row
+// when it stops. The limit lets an interrupt end the command soon.
 const stopTimeout = 500 * time.Millisecond
 
 // follow syncs an informer of T, prints a summary of its objects, and prints changes until ctx

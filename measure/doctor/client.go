@@ -171,8 +171,8 @@ func (h byWeight) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *byWeight) Push(x any)        { *h = append(*h, x.(*client)) }
 func (h *byWeight) Pop() any          { panic("doctor: clients are replaced, not removed") }
 
-// find returns the client of an event and adds weight to it. At the limit, a new client replaces
-// the client with the least weight, and inherits that weight.
+// find returns the client of an event and adds weight to it. If the client is new and limit clients
+// are counted, it replaces the client with the least weight, and inherits that weight.
 func (cs *clients) find(e *evidence.Event, weight int64) *client {
 	cs.key = append(appendUser(cs.key[:0], e), 0)
 	user := len(cs.key) - 1
@@ -195,8 +195,8 @@ func (cs *clients) find(e *evidence.Event, weight int64) *client {
 	return c
 }
 
-// evict removes the client with the least weight. It clears and returns the removed client, which
-// keeps only its weight, so that a new client can reuse it.
+// evict removes the client with the least weight, and returns it so that find can reuse it for a
+// new client. The returned client keeps only its weight.
 func (cs *clients) evict() *client {
 	c := cs.least[0]
 	for ; c.ranked < c.weight; c = cs.least[0] {

@@ -224,7 +224,7 @@ func (w *whatIfCase) predict(name string, all []batch) Prediction {
 	return p
 }
 
-// change predicts the cost of the batches that to returns for the batches of w.
+// change predicts the cost of the batches of w after the function to has changed each of them.
 func (w *whatIfCase) change(name string, to func(batch) batch) Prediction {
 	var all []batch
 	for _, b := range w.all {

@@ -27,7 +27,8 @@ const (
 	pollBusyLists   = 100
 	pollBusyPerHour = 60
 	// Polling lasts at least this long or has at least this many LISTs. A person whose screen
-	// refreshes for some minutes has fewer. So has a backup, which LISTs each of many namespaces once.
+	// refreshes for some minutes sends fewer, and so does a backup, which LISTs each of many
+	// namespaces once.
 	lasting      = 10 * time.Minute
 	lastingLists = 100
 )

@@ -27,12 +27,12 @@ var refusedKind = &kind{
 
 const (
 	refusedFewest = 50  // a server that starts refuses some requests
-	seatShare     = 0.3 // of all LISTs' time; a client with a smaller share is not the only cause
+	seatShare     = 0.3 // of all LISTs' time; if the first client has less, no client is named
 	nameableShare = 0.05
 	seatTakers    = 3 // the largest number of clients that are named
-	// A client is named only if its LISTs had seats for this long, and for this share of the time in
-	// which requests were refused. A single LIST of some milliseconds may otherwise have all of the
-	// LISTs' time.
+	// Clients are named only if the LISTs of the first one had seats for this long, and for this share
+	// of the time in which requests were refused. Without this limit, a client could be named for a
+	// single LIST of some milliseconds.
 	seatFewest = 10 * time.Second
 	seatBusy   = 0.05
 
@@ -123,8 +123,8 @@ func (d *Doctor) mostRefused() string {
 	return fmt.Sprintf("%s of those of %s", humanize.Count(most.total.Refused), most.name)
 }
 
-// minSeatMillis returns how long the LISTs of a client must have had seats for the client to be
-// named, in milliseconds.
+// minSeatMillis returns how long the LISTs of the first client must have had seats for clients to
+// be named, in milliseconds.
 func (d *Doctor) minSeatMillis() float64 {
 	n := 0
 	for _, refused := range d.refused.fold(&d.clock) {

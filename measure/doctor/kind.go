@@ -184,7 +184,8 @@ func byCost(a, b Finding) int {
 	)
 }
 
-// Live describes what a running server did in a period, by its metrics, and the findings.
+// Live contains what a running server did in a period, according to its metrics, and the findings
+// in that period.
 type Live struct {
 	*evidence.MetricsReport
 	Findings []Finding `json:"findings"` // the costliest first; never null; Client is always empty

@@ -118,7 +118,7 @@ func (w *world) do(r request) {
 	}
 }
 
-// between returns a random duration from from to to.
+// between returns a random duration in the given range.
 func (w *world) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(w.rnd.Int64N(int64(to-from)))
 }

@@ -84,8 +84,8 @@ type Sent struct {
 
 // Memory describes how much a kube-apiserver's memory grows while LISTs run.
 type Memory struct {
-	// Headroom is how much the first large LISTs increase the resident memory, as a share of it. The
-	// increase is garbage that is not collected yet.
+	// Headroom is how much the first large LISTs increase the resident memory, as a share of that
+	// memory. The increase is garbage that is not collected yet.
 	Headroom float64 `json:"headroom"`
 	// Held is the memory that a running LIST or WATCH uses for each stored byte of the objects that it
 	// sends.

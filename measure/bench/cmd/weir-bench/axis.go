@@ -21,7 +21,7 @@ type axis struct {
 	sides   []string
 	open    func(ctx context.Context, f *growFlags) (measurer, error)
 	// scale returns the amount to which memory is proportional at a point. bench grow estimates the
-	// memory at a point from the memory at the previous point and these amounts.
+	// memory at a point from the memory at the previous point and the ratio of both points' amounts.
 	scale func(n int) int
 }
 

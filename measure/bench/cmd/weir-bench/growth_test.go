@@ -51,7 +51,7 @@ func axisOf(m *byHand, points ...int) axis {
 	}
 }
 
-// growing returns the flags of a bench grow on a machine on which a side may use the given memory.
+// growing returns the flags of bench grow for a machine on which a side may use the given memory.
 func growing(memory float64) *growFlags {
 	return &growFlags{
 		benchFlags: &benchFlags{ClusterFlags: command.NewClusterFlags(), Options: informers.Options{Progress: io.Discard, DropIn: true}},

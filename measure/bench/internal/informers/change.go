@@ -84,7 +84,7 @@ type history struct {
 	states   []state
 }
 
-// newHistory returns a history that starts with event number from.
+// newHistory returns a history. from is the number of its first event.
 func newHistory(e *events, from int64) *history {
 	h := &history{events: e, next: from, states: make([]state, e.pods.n)}
 	for i := range h.states {

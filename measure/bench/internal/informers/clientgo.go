@@ -59,8 +59,9 @@ func newShared(cfg *rest.Config, s *spec) *sharedInformer {
 	return c
 }
 
-// shared returns an informer. If the drop-in is measured, its handlers call look. With --transform
-// it has a transform that removes managedFields.
+// shared prepares an informer for the measurement and returns it. If the drop-in is measured, the
+// informer's handlers call look. With --transform the informer has a transform that removes
+// managedFields.
 func shared(s *spec, informer cache.SharedIndexInformer, look looker) *sharedInformer {
 	c := &sharedInformer{SharedIndexInformer: informer}
 	if s.DropIn {

@@ -101,7 +101,7 @@ func (o Options) spec(v Verb) spec {
 	return s
 }
 
-// flags returns the flags that a result must name because its name does not imply them.
+// flags returns the flags that a result must name, because the result's name does not imply them.
 func (s spec) flags() (flags []string) {
 	if s.Population != "" && s.Population != podsim.Alike {
 		flags = append(flags, "--population "+s.Population)

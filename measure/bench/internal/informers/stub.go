@@ -64,7 +64,7 @@ type stub struct {
 	order   order
 	sent    bool          // the order has been carried out
 	waiting int           // the number of watches that wait for an order
-	version int64         // the last version that was sent to the last watch
+	version int64         // that a watch has sent last, or from which it has started
 	changed chan struct{} // closed and replaced when one of the fields above changes
 }
 
@@ -212,7 +212,8 @@ func (s *stub) next(ctx context.Context) (order, bool) {
 	return o, true
 }
 
-// reach records the resourceVersion of the last event that was sent to a watch.
+// reach records the resourceVersion of the last event that a watch has sent, or from which the
+// watch starts.
 func (s *stub) reach(version int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,8 +30,8 @@ const stormName = "resync-storm"
 type checkedIncident struct {
 	name   string
 	replay Replay
-	// works describe the cost of one client's request for the server that answers it, one Work for
-	// each of the replay's ways. A way whose Work is zero is not compared.
+	// works has one Work for each of the replay's ways: what one client's request costs the server
+	// that answers it. A way whose Work is zero is not compared.
 	works []cost.Work
 }
 

@@ -54,8 +54,9 @@ func measureShards(ctx context.Context, t *trial) Figures {
 	}
 }
 
-// informed is what one informer has received and stored, in bytes, and the numbers of unwanted and
-// of all objects.
+// informed contains the numbers of bytes that one informer has received and stores. It also
+// contains the number of received objects outside the informer's shard, and the number of stored
+// objects.
 type informed struct{ received, held, unwanted, objects float64 }
 
 // inform runs an informer of a shard until the informer has synced.
