@@ -117,8 +117,8 @@ func recovered(f func()) (why any) {
 	return nil
 }
 
-// TestAuditGrace checks that the audit log gives the reason when the proxy answers by an earlier
-// review, because the upstream does not answer.
+// TestAuditGrace checks the audit record of a read that the proxy allows because of an earlier
+// review. The record must give the reason: the upstream does not respond.
 func TestAuditGrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})

@@ -48,8 +48,8 @@ func (u *fakeUpstream) forbid(path string) {
 }
 
 // TestPublishedLater checks a proxy whose upstream publishes its CAs only later, or lets the proxy
-// read them only later. The proxy is not ready until then or until a few seconds have passed. Once
-// it can read the CAs, it trusts them.
+// read them only later. The proxy is not ready until it can read them, or until a few seconds have
+// passed. When it can read the CAs, it trusts them.
 func TestPublishedLater(t *testing.T) {
 	for _, late := range []string{"published", "permitted"} {
 		t.Run(late, func(t *testing.T) {
@@ -132,10 +132,10 @@ func TestPublishedHeaders(t *testing.T) {
 	tp.until("a header that was published later is not forwarded", func() bool { return passed(tp.client, "X-Later", "root").Get("X-Later") == "" })
 }
 
-// TestUnknownHeaders checks a proxy with a certificate of its own that cannot yet read which
-// headers the upstream trusts from front proxies. Until it can, it does not forward the requests of
-// callers with certificates. The upstream might trust such a header of the caller because of the
-// proxy's certificate.
+// TestUnknownHeaders checks a proxy that has a client certificate for the upstream, and cannot yet
+// read which headers the upstream trusts from front proxies. Until the proxy can read them, it does
+// not forward requests of callers with certificates. The upstream might take the proxy for a front
+// proxy because of its certificate, and trust such a header that the caller has sent.
 func TestUnknownHeaders(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	clients := newAuthority(t)

@@ -100,7 +100,8 @@ func (dw *deadlineWriter) begin() time.Time {
 	if dw.budget != nil {
 		limit = min(limit, dw.budget.left())
 	}
-	// Keep the current deadline if it leaves the client between half of the limit and all of it.
+	// Keep the current deadline if the client still has at least half of the limit, and not much more
+	// than the limit.
 	if left := dw.deadline.Sub(now); limit <= 0 || dw.deadline.IsZero() || left > limit+deadlineSlack || left < limit/2 {
 		dw.setDeadline(now.Add(limit))
 	}

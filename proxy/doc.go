@@ -21,22 +21,22 @@
 //
 // # What the proxy answers
 //
-// The proxy answers LIST and GET with a resourceVersion, and WATCH. It answers consistent reads (a
-// LIST or WATCH without resourceVersion) once the cache is proven to be current. It forwards them
-// if the resource has fewer than a hundred objects, or if the proof takes more than three seconds.
-// Options.TrustCache names resources that need no proof. The proxy forwards a GET of the current
-// state, and a WATCH or LIST of a resourceVersion older than the change log. It also forwards what
-// it cannot answer exactly as kube-apiserver would: tables, unknown selectors, unknown media types,
-// and requests with an Origin header.
+// The proxy answers LIST and GET with a resourceVersion, and WATCH. It answers a consistent read (a
+// LIST or WATCH without resourceVersion) after it has proven that the cache is current. It forwards
+// consistent reads if the resource has fewer than a hundred objects, or if the proof takes more
+// than three seconds. Options.TrustCache names resources that need no proof. The proxy forwards a
+// GET of the current state, and a WATCH or LIST of a resourceVersion older than the change log. It
+// also forwards what it cannot answer exactly as kube-apiserver would: tables, unknown selectors,
+// unknown media types, and requests with an Origin header.
 //
 // # How identities are forwarded
 //
 // The proxy forwards a bearer token unchanged. It cannot forward a client certificate or a front
-// proxy's certificate, since TLS ends at the proxy. It forwards the requests of such a caller with
-// its own credentials and impersonation headers; its credentials need the right to impersonate. A
-// request with a token that impersonates (kubectl --as) is forwarded unchanged. If a caller with a
-// certificate impersonates, the proxy sends the same SubjectAccessReviews for the verb impersonate
-// as kube-apiserver does, and then forwards the impersonated identity.
+// proxy's certificate, because TLS ends at the proxy. It forwards the requests of such a caller
+// with its own credentials and impersonation headers. These credentials need the right to
+// impersonate. A request with a token that impersonates (kubectl --as) is forwarded unchanged. If a
+// caller with a certificate impersonates, the proxy sends the same SubjectAccessReviews for the
+// verb impersonate as kube-apiserver does, and then forwards the impersonated identity.
 //
 // # Bounds
 //

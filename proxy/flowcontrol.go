@@ -76,8 +76,9 @@ func errQueryTooLong() error {
 // kube-apiserver would receive the part after the scheme, and might find the path of a WATCH there.
 var errOpaqueTarget = apierrors.NewBadRequest("The target of the request is neither a path nor an absolute URL.")
 
-// reject answers, with why, a request that flow control does not admit, and counts it as rejected.
-// If the connection was accepted above the limit, reject also closes it.
+// reject answers a request that flow control does not admit. It answers with the error why, and
+// counts the request as rejected. If the connection was accepted above the limit, reject also
+// closes it.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 	if conn.Of(r).OverLimit() {
 		w.Header().Set("Connection", "close")
@@ -127,8 +128,8 @@ func (s *Server) unknownFlow(r *http.Request) seats.Flow {
 func sourceOf(r *http.Request) string { return conn.Source(r.RemoteAddr) }
 
 // cachedCaller returns the caller of a request and a key for the caller, without sending a review.
-// The key is empty if the caller is unknown. who is nil although the key is set if the upstream has
-// accepted the token, but the proxy does not know the user.
+// The key is empty if the caller is unknown. If the upstream has accepted the token and the proxy
+// does not know its user, the key is set and who is nil.
 func (s *Server) cachedCaller(r *http.Request) (who user.Info, key string) {
 	c, err := s.authn.ByCertificate(r)
 	switch {
@@ -257,10 +258,10 @@ func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, f seats.Fl
 	s.serve(a, r, rq)
 }
 
-// acquireStart waits until a WATCH that starts with the initial state gets a seat, since only few
-// such WATCHes may start at the same time. It returns false if the WATCH must not start, because it
-// got no seat. If ok, the caller must call release. A timer releases the seat earlier if the client
-// does not read the state in time, so that slow clients do not delay others.
+// acquireStart waits until a WATCH that starts with the initial state gets a seat, because only few
+// such WATCHes may start at the same time. If the WATCH gets no seat, acquireStart returns false,
+// and the WATCH must not start. If ok, the caller must call release. A timer releases the seat
+// earlier if the client does not read the state in time, so that slow clients do not delay others.
 func (s *Server) acquireStart(ctx context.Context, rq *servedRead) (release func(), ok bool) {
 	if !mirror.SendsState(rq.Request) {
 		return func() {}, true

@@ -79,7 +79,7 @@ func TestIdentities(t *testing.T) {
 func TestCertificateRefused(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	page := tp.continueToken()
-	// The upstream would reject this token of the proxy.
+	// The upstream would reject this continue token, because the proxy issued it.
 	ours := "/api/v1/pods?limit=1&continue=" + page
 	expired := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 	for name, tt := range map[string]struct {
@@ -88,7 +88,7 @@ func TestCertificateRefused(t *testing.T) {
 	}{
 		"expired": {tp.authCA.IssueWith(t, expired, "carol", "staff"), http.StatusOK},
 		"foreign": {newAuthority(t).Issue(t, "carol", "system:masters"), http.StatusOK},
-		// Impersonation would add a group.
+		// The upstream would add a group to this identity.
 		"anonymous": {tp.authCA.Issue(t, "system:anonymous", "staff"), http.StatusUnauthorized},
 		// A header would change these values, because it trims whitespace.
 		"a group with whitespace": {tp.authCA.Issue(t, "carol", "system:masters "), http.StatusUnauthorized},

@@ -63,9 +63,9 @@ func TestRefusedReview(t *testing.T) {
 	}
 }
 
-// TestNoGraceForMore checks that the last review answer is used only for reads. Impersonation and
-// reads of /metrics need a new review each time. The test makes the upstream fail to answer reviews
-// in several ways.
+// TestNoGraceForMore checks that an impersonation and a GET of /metrics are refused while the
+// upstream does not answer reviews. For them, the proxy does not use earlier review answers. The
+// test makes the upstream fail to answer reviews in several ways.
 func TestNoGraceForMore(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	certified := tp.clientWith(tp.authCA.Issue(t, "carol"))

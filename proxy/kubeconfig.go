@@ -16,8 +16,8 @@ const kubeconfigName = "weir-proxy"
 // address.
 var ErrNotStarted = errors.New("proxy: not started")
 
-// Kubeconfig returns a kubeconfig for the proxy, with the user and the namespace of the current
-// context of the kubeconfig of. It returns ErrNotStarted before Start, and ErrInvalidOptions if of
+// Kubeconfig returns a kubeconfig for the proxy. Its user and namespace are those of the current
+// context in the kubeconfig of. It returns ErrNotStarted before Start, and ErrInvalidOptions if of
 // has no current context.
 func (s *Server) Kubeconfig(of *clientcmdapi.Config) (*clientcmdapi.Config, error) {
 	url := s.URL()

@@ -93,9 +93,9 @@ type Options struct {
 	// the proxy must then send more than twenty reviews a second. 0: one hour, after which
 	// kube-apiserver would have ended every watch.
 	RecheckMax time.Duration
-	// OutageGrace is how long the last review answer about a caller remains valid, for reads and
-	// watches, while the upstream sends no HTTP answer at all. 0: one hour. Negative: an old answer
-	// is never valid.
+	// OutageGrace is for outages: while the upstream sends no HTTP answer at all, the proxy decides
+	// about reads and watches by the last review answer for their caller. OutageGrace is how long such
+	// an answer remains valid. 0: one hour. Negative: an old answer is never valid.
 	OutageGrace time.Duration
 
 	// FlushInterval bounds the time between two writes to a watcher while changes keep arriving.
@@ -239,7 +239,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// validSizes returns an error for a negative duration or bound, where negative values have no
+// validSizes returns an error if a duration or bound is negative, unless a negative value has a
 // meaning.
 func (o *Options) validSizes() error {
 	a := &o.Authentication

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// TestLargeHead checks that a head may contain a long query, a long token and another header of 160
-// KiB. The proxy refuses a larger head before it sends any review of the caller.
+// TestLargeHead checks that the head of a request may contain a long query, a long token and also a
+// header of 160 KiB. The proxy refuses a larger head before it sends any review of the caller.
 func TestLargeHead(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const path = "/api/v1/pods?resourceVersion=0&labelSelector="

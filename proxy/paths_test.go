@@ -38,8 +38,9 @@ func startPaths(t *testing.T) (*fakeUpstream, *testProxy) {
 	return u, tp
 }
 
-// TestOtherPaths checks that the proxy forwards each path that kube-apiserver does not serve or
-// interprets differently, even if the caller may do everything.
+// TestOtherPaths checks paths that kube-apiserver does not serve, or interprets differently from
+// the similar paths that the proxy answers. The proxy forwards each of them, even if the caller may
+// do everything.
 func TestOtherPaths(t *testing.T) {
 	u, tp := startPaths(t)
 	const watch = "&watch=1&timeoutSeconds=1"
@@ -188,7 +189,7 @@ func TestReviewedIsAnswered(t *testing.T) {
 		{"/api/v1/pods?resourceVersion=0&fieldSelector=metadata.name%21%3Dof-mine", attrs{Verb: "list", Resource: "pods"}, "of-yours"},
 		{"/api/v1/pods?resourceVersion=0&fieldSelector=metadata.name%3D..", attrs{Verb: "list", Resource: "pods"}, ""},
 		{"/api/v1/pods?resourceVersion=0&fieldSelector=metadata.name%3Dmine/of-mine", attrs{Verb: "list", Resource: "pods"}, ""},
-		// A shard does not appear in the review either.
+		// The review of a read does not contain its shard.
 		{"/api/v1/pods?resourceVersion=0&shardSelector=", attrs{Verb: "list", Resource: "pods"}, "of-mine of-yours"},
 		{"/api/v1/pods?resourceVersion=0&shardSelector=" + shardOf("0000000000000000"), attrs{Verb: "list", Resource: "pods"}, u.inHalf(t, 0)},
 		{"/api/v1/pods?resourceVersion=0&shardSelector=" + shardOf("8000000000000000"), attrs{Verb: "list", Resource: "pods"}, u.inHalf(t, 1)},
@@ -223,7 +224,7 @@ func TestReviewedIsAnswered(t *testing.T) {
 	}
 }
 
-// shardOf returns a selector of half of all UIDs, from a hash on.
+// shardOf returns a selector of half of all UIDs. first is the lowest hash of these UIDs.
 func shardOf(first string) string {
 	end := map[string]string{"0000000000000000": "8000000000000000", "8000000000000000": "10000000000000000"}[first]
 	return url.QueryEscape("shardRange(object.metadata.uid, '0x" + first + "', '0x" + end + "')")

@@ -92,8 +92,9 @@ func TestReadyWithout(t *testing.T) {
 	})
 }
 
-// TestNotReadyAfterAnOutage checks a resource that the upstream fails to list, which does not delay
-// readiness. Once the upstream itself is not healthy, the resource delays readiness again.
+// TestNotReadyAfterAnOutage checks a resource that the upstream fails to list. The resource does
+// not delay readiness while the upstream itself is healthy. When the upstream is not healthy, the
+// resource delays readiness again.
 func TestNotReadyAfterAnOutage(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "secrets"), Err: apierrors.NewInternalError(errors.New("not well"))})
@@ -149,8 +150,8 @@ func TestNotReadyWithoutIdentity(t *testing.T) {
 
 // TestDeletedDefinition checks that the proxy forwards reads of a resource as soon as the upstream
 // answers that the resource does not exist. The session, which caches the resource, continues for
-// some more attempts, because an API server that lags may have answered. Once the upstream serves
-// the resource again, the proxy answers.
+// some more attempts, because an API server that lags may have answered. When the upstream serves
+// the resource again, the proxy answers reads of it.
 func TestDeletedDefinition(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const path = "/api/v1/pods"

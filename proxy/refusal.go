@@ -30,8 +30,8 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why error) {
 	watchcache.WriteError(w, r, why)
 }
 
-// maxBufferedError bounds the body of a forwarded error that is buffered, in bytes. Once the body
-// is buffered, the request of the response no longer counts as in progress.
+// maxBufferedError bounds the body of a forwarded error that is buffered, in bytes. When the body
+// has been buffered, its request no longer counts as in progress.
 const maxBufferedError = 16 << 10
 
 // bufferError reads the body of a forwarded error, if the body is small. It then releases the seat

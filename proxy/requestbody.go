@@ -48,7 +48,7 @@ func isBuffered(r *http.Request) bool { return r.ContentLength > 0 && r.ContentL
 
 // limitBody bounds how long a forwarded request waits for its body. The client of a short request,
 // which occupies a seat, must send at a minimum pace. The client of a buffered body has less time,
-// since the proxy reads that body before the upstream authenticates the request. The caller must
+// because the proxy reads that body before the upstream authenticates the request. The caller must
 // call detach before the handler returns.
 func (s *Server) limitBody(w http.ResponseWriter, r *http.Request, seated bool) (detach func()) {
 	if r.Body == nil || r.Body == http.NoBody {
@@ -76,8 +76,8 @@ func (b *requestBody) detach() {
 	b.closed = true
 }
 
-// limit sets a deadline for reads, at most within from now. The deadline is earlier if the budget
-// requires it. limit returns false, and sets no deadline, once the body is closed.
+// limit sets a deadline for reads. The deadline is the duration within from now, or earlier if the
+// budget requires it. If the body is closed, limit sets no deadline and returns false.
 func (b *requestBody) limit(within time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,8 +87,8 @@ func (b *requestBody) limit(within time.Duration) bool {
 	return b.setDeadline(time.Now().Add(within))
 }
 
-// setDeadline sets the read deadline; zero means none. It returns false once the body is closed.
-// The caller holds the lock.
+// setDeadline sets the read deadline; zero means none. If the body is closed, it does nothing and
+// returns false. The caller holds the lock.
 func (b *requestBody) setDeadline(at time.Time) bool {
 	if !b.closed {
 		_ = b.control.SetReadDeadline(at) // some servers do not support it

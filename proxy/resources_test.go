@@ -28,8 +28,8 @@ var (
 	widgets      = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 )
 
-// TestCachedOnDemand checks that the proxy caches a resource once an authorized caller requests it,
-// if there is a budget for it.
+// TestCachedOnDemand checks that the proxy caches a resource when an authorized caller requests it
+// for the first time and there is a budget for it.
 func TestCachedOnDemand(t *testing.T) {
 	u, tp := start(t, apiserver.Options{Pods: 50}, Options{MemoryBudget: 64 << 20})
 	define(tp)

@@ -70,10 +70,10 @@ func TestWatchAfterRestore(t *testing.T) {
 	u.wantForwarded(0, "/api/v1/pods")
 }
 
-// TestRestoreWithoutSession checks a resource that has no session, so is not cached, when the proxy
-// finds that the upstream went back. The reason is that the upstream, which has just started, did
-// not serve the resource, or that it has redefined the resource. Watches of the resource that were
-// forwarded meanwhile end, and cannot resume.
+// TestRestoreWithoutSession checks a resource that has no session, and therefore is not cached,
+// when the proxy finds that the upstream went back. The resource has no session for one of two
+// reasons: the upstream has just started and does not serve it yet, or the upstream has redefined
+// it. Meanwhile the proxy forwards watches of the resource. These watches end, and cannot resume.
 func TestRestoreWithoutSession(t *testing.T) {
 	for name, why := range map[string]error{"missing": reflector.ErrUnknownResource, "redefined": mirror.ErrRedefined} {
 		t.Run(name, func(t *testing.T) {

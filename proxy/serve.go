@@ -172,9 +172,9 @@ func detachURL(r *http.Request) {
 	r.URL = &u
 }
 
-// expired answers 410 to a continue token that the proxy issued and can no longer serve. It returns
-// false, and writes nothing, in two cases, in which the upstream must answer. First, the caller may
-// not read. Second, the caller accepts only representations that the proxy does not have; the
+// expired answers 410 to a continue token that the proxy issued and can no longer serve. In two
+// cases the upstream must answer, so expired writes nothing and returns false. First, the caller
+// may not read. Second, the caller accepts only representations that the proxy does not have; the
 // upstream then answers 406 before it reads the token.
 func (s *Server) expired(w http.ResponseWriter, r *http.Request, rq *request.Request) bool {
 	if s.mirror.RefusesToken(rq, ofTerminal(r)) {

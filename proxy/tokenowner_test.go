@@ -21,10 +21,10 @@ func (tp *testProxy) flowOf(path, token string) seats.Flow {
 	return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL))
 }
 
-// TestSeatsByUser checks that flow control counts the requests of a user together (in one flow),
-// whichever of its tokens they have. It also does for tokens that the proxy knows only from
-// forwarded requests, even if these were answered with 404. The flow of a user of the control plane
-// has the control plane's priority.
+// TestSeatsByUser checks that flow control counts all requests of a user together (in one flow),
+// even if they have different tokens of the user. This includes tokens that the proxy knows only
+// from forwarded requests, even if these were answered with 404. The flow of a user of the control
+// plane has the control plane's priority.
 func TestSeatsByUser(t *testing.T) {
 	u, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	for token, want := range map[string]struct {

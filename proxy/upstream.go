@@ -33,7 +33,7 @@ import (
 // a response whose client is slow.
 type upstream struct {
 	proxy *httputil.ReverseProxy
-	// anonymous adds no credentials, since the requests contain their own. impersonating adds the
+	// anonymous adds no credentials, because the requests contain their own. impersonating adds the
 	// proxy's credentials. The transports for upgrades speak HTTP/1.1 only.
 	anonymous, anonymousUpgrade, impersonating, impersonatingUpgrade http.RoundTripper
 	// acceptedTokens contains digests of the last tokens that the upstream accepted, up to

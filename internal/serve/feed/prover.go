@@ -74,8 +74,8 @@ func newProver(sources []source.Source, sk *sink, status func() reflector.Status
 // newProofSource returns the first source for proofs. Its LISTs and WATCHes share one HTTP/2
 // connection, so that both reach the same API server if several servers share one address. The LIST
 // makes that server request its progress from etcd, so the server soon has a bookmark for the
-// WATCH. Another server that receives the WATCH may be 5 s behind the LIST while nothing changes.
-// If its watch cache is newly created, it sends no bookmark at all.
+// WATCH. If another server received the WATCH, its watch cache could be 5 s behind the LIST while
+// nothing changes. A newly created watch cache would send no bookmark at all.
 func newProofSource(upstream *rest.Config, r source.Resource, o source.Options) (*source.REST, error) {
 	upstream = rest.CopyConfig(upstream)
 	if os.Getenv("DISABLE_HTTP2") == "" { // client-go's transports obey it unless NextProtos is set

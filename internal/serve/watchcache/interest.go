@@ -77,7 +77,8 @@ type interestIndex struct {
 	// their values. The number of a key is the number of its entries in subscriptions. find compares
 	// each changed object with all keys of scanned, because there are few.
 	scanned map[interestValue]int
-	labels  int // the number of entries in subscriptions whose attribute is byLabel
+	// labels is the number of entries in subscriptions whose attribute is byLabel.
+	labels int
 	// seq is the number of the current change. It ensures that each subscription receives a change
 	// once.
 	seq uint64

@@ -22,8 +22,8 @@ type Record struct {
 // LongRunning says that the start of the response is recorded, too.
 func (rec *Record) LongRunning() { rec.long = true }
 
-// AddID adds the event's id to the header of a response, or to that of a request to forward: the
-// upstream then uses the same id in its event and its response header.
+// AddID adds the event's id to a header: the header of a response, or the header of a request that
+// is forwarded. The upstream then uses the same id in its event and its response header.
 func (rec *Record) AddID(h http.Header) { h.Set(auditinternal.HeaderAuditID, string(rec.ac.AuditID())) }
 
 // Forward returns the request to forward. It has the id of this event.

@@ -17,9 +17,9 @@ import (
 )
 
 // Certificate is the serving certificate. A TLS handshake reloads it after its files have changed,
-// and renews it before it expires if the proxy has made it. Unlike dynamiccertificates of
-// k8s.io/apiserver, Certificate has no goroutine, which a Server that is created but never started
-// would leak. Certificate is safe for concurrent use.
+// and renews it before it expires if the proxy has made it. Certificate has no goroutine. The
+// package dynamiccertificates of k8s.io/apiserver has one, which would leak if a Server is created
+// and never started. Certificate is safe for concurrent use.
 type Certificate struct {
 	certFile, keyFile string   // empty: the certificate is only in memory
 	hosts             []string // for a certificate that the proxy makes; nil: the user gave one

@@ -56,15 +56,15 @@ const (
 	// maxUnknownOwed bounds the PING and SETTINGS frames of an unknown client that the server has not
 	// acknowledged yet.
 	maxUnknownOwed = 100
-	// streamBytes is the measured memory of a request whose handler has returned and whose response,
-	// of up to 4 KiB, is not written yet: a goroutine, its stack and the HTTP/2 stream.
+	// streamBytes is the measured memory of a request whose handler has returned and whose response is
+	// not written yet: a goroutine, its stack and the HTTP/2 stream. The response has up to 4 KiB.
 	streamBytes = 20 << 10
-	// certificateFactor times the size of a client certificate is its memory: the parsed form and the
-	// received bytes. ConnectionBytes includes usualCertificates bytes of certificates.
+	// A client certificate uses certificateFactor times its size in memory, for the parsed form and
+	// the received bytes. ConnectionBytes includes usualCertificates bytes of certificates.
 	certificateFactor = 4
 	usualCertificates = 4 << 10
 	// streamMemory bounds the memory of the requests (streamBytes each) of all connections.
-	// unknownStreamMemory bounds that of unknown connections.
+	// unknownStreamMemory bounds the memory of the requests of unknown connections.
 	streamMemory        = 96 << 20
 	unknownStreamMemory = 32 << 20
 	// UnreadTime bounds how long a client may take to read a response that fits into one buffer. On an
@@ -202,8 +202,8 @@ func (c *Conn) openStream() (ok bool) {
 	return ok
 }
 
-// flooded closes the connection if it is unknown. It is called when the client sends too many
-// frames that the server must remember or ignores.
+// flooded closes the connection if it is unknown. It is called when the client has sent too many
+// frames of two kinds: frames that the server must remember, or frames that it ignores.
 func (c *Conn) flooded() {
 	c.listener.do(func() {
 		if !c.accepted {
@@ -295,9 +295,9 @@ func (c *Conn) count() {
 // growHead charges n more bytes for the head that a stream is receiving. fields is the number of
 // fields in the head so far. growHead is called before these bytes are decoded. If there is no
 // room, growHead closes unknown connections that send their heads slowly. If there are none, it
-// closes this connection and returns false: the caller must then not decode the bytes. Other
-// clients may have used the room, so growHead does not close an accepted connection whose heads use
-// up to ConnectionBytes. The request of this head gets 429 later.
+// closes this connection and returns false: the caller must then not decode the bytes. There is one
+// exception: an accepted connection whose heads use up to ConnectionBytes stays open, because other
+// clients may have used the room. The request of this head gets 429 later.
 func (c *Conn) growHead(stream uint32, n int64, fields int) (ok bool) {
 	c.listener.do(func() {
 		cs := c.listener

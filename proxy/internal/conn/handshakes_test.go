@@ -69,8 +69,8 @@ func (sh *handshakeServers) get(t *testing.T) string {
 	return string(body)
 }
 
-// TestSecondServerTakesOver checks that new connections go to the second server once the first is
-// closed. The client may have connected before, and start its TLS handshake only then.
+// TestSecondServerTakesOver checks that new connections go to the second server after the first is
+// closed. That includes a client that connected before, and starts its TLS handshake only then.
 func TestSecondServerTakesOver(t *testing.T) {
 	sh := startHandshakeServers(t, time.Minute)
 	check.Equal(t, sh.get(t), "first", "answered by")

@@ -93,7 +93,7 @@ func (hb *headerBlock) integer(b byte, prefix uint, more blockState) {
 	}
 }
 
-// done continues once an integer is complete.
+// done continues after an integer is complete.
 func (hb *headerBlock) done() {
 	if hb.state == blockLong && hb.left > 0 {
 		hb.state = blockText

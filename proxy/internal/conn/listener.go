@@ -301,9 +301,9 @@ func (cs *Listener) unknownCount() int {
 	return cs.unknown.Len() + cs.over.Len()
 }
 
-// Source returns the source of a client from its address and port: its IPv4 address, or the first
-// 64 bits of its IPv6 address, since one host may have all addresses with these bits. Clients
-// behind one address are one source.
+// Source returns the source of a client from its address and port. The source is its IPv4 address,
+// or the first 64 bits of its IPv6 address, because one host may have all addresses with these
+// bits. Clients behind one address are one source.
 func Source(address string) string {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {

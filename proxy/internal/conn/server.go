@@ -18,9 +18,10 @@ import (
 // Server serves HTTP over TLS on a bounded Listener. It has two HTTP servers: the second serves the
 // connections that are accepted while the first shuts down. Server does the TLS handshake of each
 // connection before it passes the connection to an HTTP server. Otherwise net/http would do the
-// handshake in the goroutine that serves the connection, whose stack would then remain twice as
-// large. One goroutine accepts, and each handshake in progress has one goroutine, so the bound on
-// connections also bounds these goroutines. Serve returns after all of them have ended.
+// handshake in the goroutine that serves the connection, and the stack of that goroutine would
+// remain twice as large. One goroutine accepts, and each handshake in progress has one goroutine,
+// so the bound on connections also bounds these goroutines. Serve returns after all of them have
+// ended.
 type Server struct {
 	*Listener
 	first, second *http.Server

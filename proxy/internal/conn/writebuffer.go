@@ -22,7 +22,7 @@ type writeBuffer struct {
 
 	mu  sync.Mutex
 	buf *[]byte // nil: nothing is buffered
-	// timer flushes the buffer. It is not stopped when the buffer is flushed earlier, since starting
+	// timer flushes the buffer. It is not stopped when the buffer is flushed earlier, because starting
 	// it again for each response would cost more.
 	timer        *time.Timer
 	timerRunning bool  // the timer runs

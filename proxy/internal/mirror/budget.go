@@ -9,10 +9,10 @@ import (
 )
 
 // memoryBudget bounds the memory of the resources that are cached on demand (Options.MemoryBudget).
-// The mirror checks it again before EvictAfterBytes more bytes are stored, so the resources exceed
-// it by at most EvictAfterBytes. An evicted resource stores nothing more and announces no later
-// resourceVersion. The memory of an evicted resource is free within a second after its watches have
-// ended. memoryBudget is safe for concurrent use.
+// The mirror checks the bound before EvictAfterBytes more bytes are stored, so the resources exceed
+// the bound by at most EvictAfterBytes. An evicted resource stores nothing more and announces no
+// later resourceVersion. The memory of an evicted resource is free within a second after its
+// watches have ended. memoryBudget is safe for concurrent use.
 type memoryBudget struct {
 	mu        sync.Mutex
 	limit     int64
@@ -32,7 +32,7 @@ const (
 
 var errOverBudget = errors.New("it does not fit into the memory budget")
 
-// reserve counts n bytes that are about to be stored for a resource on demand. Once EvictAfterBytes
+// reserve counts n bytes that are about to be stored for a resource on demand. When EvictAfterBytes
 // bytes are uncounted, it evicts resources until the remaining ones fit into the budget. reserve
 // returns errOverBudget if this resource stops, for instance because it was evicted. The caller
 // must then not store the bytes.

@@ -33,8 +33,8 @@ type Config struct {
 	FlushInterval, BookmarkInterval, MinWatch time.Duration
 	Timeouts                                  Timeouts
 
-	// OnWentBack is called after the upstream went back in time. It is called before any session that
-	// has listed the upstream after that serves reads.
+	// OnWentBack is called after the upstream went back in time. A session that has listed the
+	// upstream since then does not serve reads before that call.
 	OnWentBack func()
 	// WatchExcess returns by how many bytes all watches exceed their memory. 0 or less: they do not.
 	WatchExcess func() int64

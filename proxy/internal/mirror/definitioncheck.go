@@ -52,9 +52,10 @@ func (h *definitionHistory) mixed() bool {
 // definitionCheck detects that the upstream would write the objects of a session differently. Only
 // one goroutine uses it at a time.
 //
-// While the upstream is upgraded, requests reach API servers of two versions in turn. A definition
-// of the other version that was seen a while ago is therefore no redefinition. The session then
-// contains objects of both versions, and it must end once all servers have the same version again.
+// While the upstream is upgraded, requests reach API servers of two versions in turn. Therefore a
+// definition is no redefinition if it belongs to the other version and is still in the history. The
+// session then contains objects of both versions, and it must end when all servers have the same
+// version again.
 //
 // The schema hash of a custom resource is that of its whole group, and it also changes when the
 // group gets another resource. A changed hash is therefore a redefinition only in two cases: the
@@ -73,7 +74,8 @@ func newDefinitionCheck(history *definitionHistory, own definition, settle time.
 	return &definitionCheck{history: history, own: own, began: began, settle: settle}
 }
 
-// redefines reports whether the definition now, which was just read, differs from the session's.
+// redefines reports whether the definition in now, which was just read, differs from the session's
+// definition.
 func (c *definitionCheck) redefines(now definition, at time.Time) bool {
 	known := c.history.add(now, at)
 	mixed := c.history.mixed()

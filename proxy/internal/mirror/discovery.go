@@ -160,9 +160,9 @@ func (d discoverer) readCRD(ctx context.Context, info *resourceInfo) error {
 	return err
 }
 
-// readListKind reads the kind of a resource's lists from a LIST of one object. A WATCH, with which
-// the proxy may otherwise read the resource, does not contain that kind. Only the lists of custom
-// resources have their members in alphabetical order.
+// readListKind reads the kind of a resource's lists from a LIST of one object. The LIST also shows
+// whether the resource is a custom resource: only the lists of custom resources have their members
+// in alphabetical order.
 func (d discoverer) readListKind(ctx context.Context, info *resourceInfo) error {
 	path := append(groupPath(info.GroupVersion()), info.GroupVersionResource.Resource)
 	raw, err := d.read(ctx, d.client.Get().AbsPath(path...).Param("limit", "1"))

@@ -238,8 +238,8 @@ func (m *Mirror) CatchUp(ctx context.Context) {
 	all.Wait()
 }
 
-// endOthers ends the sessions of all other resources and the forwarded watches, because resource by
-// has found that the upstream was restored from a backup.
+// endOthers ends the sessions of all other resources and the forwarded watches, because the
+// resource in by has found that the upstream was restored from a backup.
 func (m *Mirror) endOthers(by *Resource) {
 	all := m.All()
 	for _, res := range all {
@@ -298,8 +298,9 @@ func (m *Mirror) shedWatches() {
 	m.shed(sessions, false, excess, "ended watches whose clients read more slowly than changes arrive, because the memory for watches is used up")
 }
 
-// shed ends up to maxShedPerTick watches of the sessions until they retained wanted bytes, counts
-// and logs them, and reports whether there were any. See [watchcache.Cache.Shed].
+// shed ends watches of the sessions until the ended watches have retained wanted bytes, but at most
+// maxShedPerTick watches. It counts and logs them, and reports whether it has ended any. See
+// [watchcache.Cache.Shed].
 func (m *Mirror) shed(sessions []*Session, stuck bool, wanted int64, why string) bool {
 	ended := 0
 	for _, s := range sessions {

@@ -98,11 +98,12 @@ func (rd *Read) Wait(ctx context.Context) Outcome {
 	return Outcome{Session: s}
 }
 
-// wantsProof reports whether a read that needs a proof waits for one. These reads are forwarded
-// instead: a read that costs the upstream no more than a proof, one for which no session serves,
-// and, with Config.ForwardConsistent, every consistent read. For a resource that is not cached,
-// wantsProof returns true, so that the caller adds the resource. It also returns true for a
-// resource that is being reread: the read then waits (see lost).
+// wantsProof reports whether a read that needs a proof waits for one. If it returns false, the
+// proxy forwards the read. It returns false if the read costs the upstream no more than a proof.
+// With Config.ForwardConsistent, it returns false for every consistent read. For a resource that is
+// not cached, it returns true, so that the caller adds the resource. For a resource that is being
+// reread, it returns true, so that the read waits (see lost). For any other resource without a
+// serving session, it returns false.
 func (rd *Read) wantsProof() bool {
 	if rd.Consistent() && (rd.mirror.cfg.ForwardConsistent || rd.Name != "" || smallPage(rd.Request)) {
 		return false
@@ -126,8 +127,8 @@ func (rd *Read) tooStale() bool {
 	return s != nil && time.Since(s.LastHeard()) > most
 }
 
-// SendsState reports whether the answer is the state of many objects: the answer to a LIST of the
-// current state, except for a small page or a later page, or to a WATCH that does not resume.
+// SendsState reports whether the answer is the state of many objects. It is true for a LIST of the
+// current state, except for a small page or a later page, and for a WATCH that does not resume.
 func SendsState(rq *request.Request) bool {
 	return rq.Name == "" && rq.ExactVersion() == 0 && rq.Continue == nil && !smallPage(rq)
 }

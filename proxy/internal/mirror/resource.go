@@ -195,8 +195,9 @@ func (res *Resource) listed(s *Session) {
 }
 
 // noteCached must be called after session s has started to serve. It first notifies the restore
-// tracker: before s serves, a notified tracker would let a watch from before a restore resume. Then
-// it reads the time of a drain, since Drain stores that time before it looks for sessions.
+// tracker. If the tracker were notified before s serves, it would let a watch from before a restore
+// resume. noteCached then reads the time of a drain. Drain stores that time before it looks for
+// sessions, so either Drain finds s, or noteCached finds the time.
 func (res *Resource) noteCached(s *Session) {
 	res.mirror.Restores.SessionBegan(res.GVR())
 	if by := res.mirror.drainTime(); !by.IsZero() {

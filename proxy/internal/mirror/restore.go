@@ -40,7 +40,7 @@ type cachedResource struct {
 
 // rereadTime is for how long clients get an error while a resource is not reread. The time starts
 // at a restore of the upstream or a redefinition of the resource. After this time, the clients'
-// requests are forwarded, since the upstream may answer them although it never answers the proxy's
+// requests are forwarded, because the upstream may answer them even if it never answers the proxy's
 // list.
 const rereadTime = 30 * time.Second
 

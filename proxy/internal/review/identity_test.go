@@ -29,9 +29,10 @@ func TestSurvivesForwarding(t *testing.T) {
 	}
 }
 
-// TestRefusedOfFrontProxy checks a refused caller whom a front proxy names. The caller must not be
-// authenticated as the front proxy, whose certificate the clients' CA may have signed too, and not
-// by a token. kube-apiserver would use the name that the front proxy sends.
+// TestRefusedOfFrontProxy checks a caller whom a front proxy names, and whose name is refused. The
+// clients' CA may have signed the front proxy's certificate too, but the caller must not be
+// authenticated as the front proxy. The caller must not be authenticated by a token either.
+// kube-apiserver would use the name that the front proxy sends.
 func TestRefusedOfFrontProxy(t *testing.T) {
 	of := func(name string) authenticator.Request {
 		return authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {

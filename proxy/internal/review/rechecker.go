@@ -89,8 +89,8 @@ type Recheck struct {
 
 // Watch starts to recheck the caller who of a watch, which r requested. The proxy serves the watch
 // because who has the permission for the action by. part is the narrower action that the watch
-// needs, or nil if that is by. confirmed says that the upstream has just allowed it. Watch calls
-// end once if the caller loses the permission, but never after Leave.
+// needs, or nil if by is that action. confirmed says that the upstream has just allowed by. Watch
+// calls end once if the caller loses the permission, but never after Leave.
 func (c *Rechecker) Watch(r *http.Request, who user.Info, by, part *request.Request, confirmed bool, end func()) *Recheck {
 	return c.watch(c.authn.credentialOf(r), who, by, part, confirmed, end)
 }
@@ -324,7 +324,7 @@ func (c *Rechecker) confirmLater(q *recheckedReview, d Decision, now time.Time) 
 	}
 }
 
-// updateUser sets the user of a token in the reviews of permissions that share its watches, since
+// updateUser sets the user of a token in the reviews of permissions that share its watches, because
 // the groups of the user may have changed. The caller holds the lock.
 func (c *Rechecker) updateUser(token *recheckedReview, who user.Info) {
 	for g := range token.watches {

@@ -13,9 +13,9 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// acquireReview takes a seat, the right to make one review, for the review of a request's token. It
-// returns false if it got no seat. It blocks while all seats are in use. If ok, the caller must
-// call release.
+// acquireReview takes a seat for the review of a request's token. A seat is the right to make one
+// review. acquireReview blocks while all seats are in use, and returns false if it got none. If ok,
+// the caller must call release.
 func (a *Authenticator) acquireReview(r *http.Request, id [sha256.Size]byte) (release func(), ok bool) {
 	f := seats.Flow{Level: seats.NewTokens, Caller: conn.Source(r.RemoteAddr), Token: seats.TokenKey(id)}
 	if last, met := a.tokenAnswers.get(id); met {

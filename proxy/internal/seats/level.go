@@ -27,7 +27,7 @@ const (
 	Everyone
 	// NewTokens is for requests with a token that the proxy has not authenticated yet: all tokens
 	// after a start of the proxy, and tokens that clients make up. Its flows are source addresses,
-	// since any client can make up a token.
+	// because any client can make up a token.
 	NewTokens
 	// Anonymous is for requests without a credential. No seats are reserved for Anonymous, and it may
 	// take few of the shared seats. kube-apiserver does not queue these requests with the requests of
@@ -116,8 +116,8 @@ func TokenKey(id [sha256.Size]byte) string { return tokenPrefix + string(id[:]) 
 
 const tokenPrefix = "token "
 
-// IsSystem reports whether a user runs the cluster, which administrators, nodes and the control
-// plane do.
+// IsSystem reports whether a user runs the cluster. Administrators, nodes and the control plane run
+// the cluster.
 func IsSystem(who user.Info) bool {
 	name := who.GetName()
 	return name == "system:kube-scheduler" || name == "system:kube-controller-manager" ||

@@ -11,10 +11,10 @@ import (
 // Pool bounds how many requests run at the same time, and shares its seats fairly. Its budget
 // counts the seats by level and flow. A request without a seat waits in the queue of its flow. A
 // free seat goes to the highest level with waiting requests, and in that level to the caller with
-// the fewest seats. The tokens of one source are flows that take turns. In levels whose flows are
-// source addresses, a full queue may refuse a waiting request to make place for another: the
-// request of the source with the most waiting requests, for a source with fewer. Pool is safe for
-// concurrent use and has no goroutine.
+// the fewest seats. The tokens of one source are flows that take turns. If a level's flows are
+// source addresses and its places for waiting requests are full, a new request may displace a
+// waiting one. The Pool then refuses a request of the source with the most waiting requests, to
+// make place for a source with fewer. Pool is safe for concurrent use and has no goroutine.
 type Pool struct {
 	budget    *budget.Budget
 	places    int           // bounds the waiting requests of a level
@@ -32,7 +32,7 @@ type Pool struct {
 
 const (
 	// A flow may fill queuedPercent of its level's places for waiting requests, but at least minQueued
-	// places. Once half of the level's places are taken, a flow may have only minQueued waiting
+	// places. When half of the level's places are taken, a flow may have only minQueued waiting
 	// requests: the other half is for flows with few requests. With the default number of places for
 	// reads, 300 requests of a flow may wait. kube-apiserver allows as many, six queues of 50 for a
 	// flow, because the agents of all nodes are one user.
@@ -133,9 +133,11 @@ func (s *Pool) mayWait(l *flowQueue) bool {
 	return len(l.queue) < most && waiting < places
 }
 
-// displace makes place for a request of flow l. It refuses the newest request of the source with
-// the most waiting requests, and there of the token with the most, if l's source or token has
-// fewer. It reports whether it refused one. The caller holds the lock.
+// displace makes place for a request of flow l by refusing a waiting request of another flow. It
+// chooses the source with the most waiting requests, and in it the token with the most, and refuses
+// that token's newest request. The other source, or the other token of the same source, must have
+// more waiting requests than l's (see mayDisplace). displace reports whether it refused a request.
+// The caller holds the lock.
 func (s *Pool) displace(l *flowQueue) bool {
 	var victim *flowQueue
 	for other := range s.queued {

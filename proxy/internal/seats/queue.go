@@ -49,13 +49,14 @@ func (l *flowQueue) before(other *flowQueue) bool {
 	return l.turn() < other.turn()
 }
 
-// turn orders the flows of one caller: by the ages of their first requests, but a flow goes behind
-// the other waiting flows when it gets a seat.
+// turn orders the flows of one caller, lowest first. It is the number of the flow's oldest waiting
+// request, or of the flow's last seat if that is higher. So in a level by source, a flow that gets
+// a seat goes behind the other waiting flows.
 func (l *flowQueue) turn() uint64 { return max(l.queue[0].seq, l.served) }
 
 // mayDisplace reports whether a request of l may take the place of a waiting request of another
-// flow: the other source, or the other token of the same source, still has more waiting requests
-// then.
+// flow. It may if the other source still has more waiting requests afterwards. If both flows have
+// the same source, the other token must still have more.
 func (l *flowQueue) mayDisplace(other *flowQueue) bool {
 	if l.caller == other.caller {
 		return len(other.queue) > len(l.queue)+1
@@ -63,8 +64,8 @@ func (l *flowQueue) mayDisplace(other *flowQueue) bool {
 	return l.Level == other.Level && other.caller.queued > l.caller.queued+1
 }
 
-// isLonger reports whether more requests wait in l than in another flow, or of l's caller than of
-// the other caller.
+// isLonger reports whether more requests of l's caller wait than of the other flow's caller. If the
+// numbers are equal, it compares the numbers of requests that wait in the two flows.
 func (l *flowQueue) isLonger(other *flowQueue) bool {
 	if l.caller.queued != other.caller.queued {
 		return l.caller.queued > other.caller.queued

@@ -8,7 +8,7 @@ import "time"
 
 // Seats contains all bounds of the proxy's requests. Reads and all other short requests wait for
 // seats. Long-running requests are bounded by their number and memory. A short request that asks to
-// upgrade its connection is bounded by both, and releases its seat once the connection is upgraded.
+// upgrade its connection is bounded by both, and releases its seat when the connection is upgraded.
 type Seats struct {
 	Reads, Writes *Pool
 	Parsing       *Pool // for watches while their selectors are parsed
@@ -54,8 +54,8 @@ const (
 	// maxStarts bounds the WATCHes to which the proxy is sending the initial state, which costs as
 	// much CPU time as a LIST. One caller may use at most 35 % of them. maxStarts is smaller than the
 	// number of seats for reads, because each start is short: a client that reads slowly does not keep
-	// its seat. All watches may wait for a start, since Watches counts them and their memory already:
-	// after another replica restarts, many watches start at the same time.
+	// its seat. After another replica restarts, many watches start at the same time. All of them may
+	// wait for a start, because Watches already counts them and their memory.
 	maxStarts = 128
 )
 

@@ -36,7 +36,7 @@ func TestSeatsOfASource(t *testing.T) {
 }
 
 // TestSeatsOfSources checks that sources with made-up tokens, and callers without a credential,
-// leave seats to a token of another source. Once all seats are taken, that token gets a place in
+// leave seats to a token of another source. When all seats are taken, that token gets a place in
 // the queue and the next free seat.
 func TestSeatsOfSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 
 // Watches bounds long-running requests: their number, their number per user, and their memory. A
 // user may use at most half of the memory, unless it runs the cluster. All tokens that are not
-// authenticated yet may together use half, too, and all requests without a credential an eighth. In
-// these two levels each source address leaves as much memory free for other sources as it uses.
-// Watches never blocks. It is safe for concurrent use.
+// authenticated yet may together use half, too. All requests without a credential may together use
+// an eighth. In these two levels each source address leaves as much memory free for other sources
+// as it uses. Watches never blocks. It is safe for concurrent use.
 type Watches struct {
 	// Number counts the requests. Its shares are users, tokens and source addresses.
 	Number *budget.Budget
@@ -36,7 +36,7 @@ const (
 )
 
 // memoryOf returns the level and the share of a flow in Watches.Memory. A token that is not
-// authenticated yet counts for its source address, since any client can make up a token. Callers
+// authenticated yet counts for its source address, because any client can make up a token. Callers
 // that run the cluster have no share, so they may use all of the memory.
 func memoryOf(f Flow) (level int, share string) {
 	switch {
