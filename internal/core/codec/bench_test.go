@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// BenchmarkEncode encodes pods that a program's transform function could return. They have no kind,
-// as in a server's response, or a kind that the transform function sets.
+// BenchmarkEncode encodes pods that a program's transform function could return. The pods have no
+// kind, as in a server's response, or they have a kind that the transform function sets.
 func BenchmarkEncode(b *testing.B) {
 	sim := podsim.New(100, 1)
 	for name, stated := range map[string]metav1.TypeMeta{"bare": {}, "kind": {APIVersion: "v1", Kind: "Pod"}} {
@@ -35,8 +35,9 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkDecode decodes pods, alike and unlike, in list order and in random order: one version
-// each, to share memory, two versions each, and with the generated code.
+// BenchmarkDecode decodes similar and dissimilar pods, in list order and in random order. It
+// measures Decode of one version, DecodeShared, Decode of two versions of each pod, and the
+// generated code.
 func BenchmarkDecode(b *testing.B) {
 	for kind, sim := range map[string]*podsim.Pods{"alike": podsim.New(100, 1), "unlike": podsim.NewUnlike(20000, 1)} {
 		rnd := rand.New(rand.NewPCG(1, 2))

@@ -9,10 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// box is separate memory for the target of a pointer to a string, number, time or quantity. The
-// pointer fields of the structs that boxing returns have boxes. Programs often keep such a pointer,
-// such as a pod's start time. Without a box, the pointer would keep the whole object in memory,
-// because the object and the targets of its pointers are one allocation (see shape).
+// box allocates separate memory for the target of a pointer to a string, number, time or quantity.
+// The decoder usually allocates an object and the targets of its pointers as one block (see shape).
+// A program that keeps one pointer, such as a pod's start time, would then keep the whole block in
+// memory. So the pointer fields of the structs that boxing returns have boxes.
 type box struct {
 	make func() unsafe.Pointer
 	// clone copies a pointer into a new box. If clone is nil, the value must be decoded again.
@@ -26,8 +26,8 @@ func boxOf[T any]() *box {
 	}
 }
 
-// Boxes of the most frequent types. They also serve named types and signed numbers, whose memory
-// layouts are the same.
+// Boxes of the most frequent types. They are also used for named types and signed numbers, because
+// these have the same memory layouts.
 var (
 	textBox    = boxOf[string]()
 	booleanBox = boxOf[bool]()
@@ -55,9 +55,9 @@ func boxing(root reflect.Type) map[reflect.Type]bool {
 	return found
 }
 
-// newBox returns the box for a pointer to the value that f describes. It returns nil if that value
-// has fields, so that a pointer to it keeps other memory in any case. It also returns nil for
-// managed fields, because no program keeps a pointer to them.
+// newBox returns the box for a pointer to the value that f describes. It returns nil if the value
+// is a struct with fields, because a pointer to such a value keeps other memory even with a box. It
+// also returns nil for managed fields, because no program keeps a pointer to them.
 func newBox(f *field) *box {
 	switch f.kind {
 	case text:

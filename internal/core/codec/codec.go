@@ -29,7 +29,7 @@ type Codec struct {
 	kind     atomic.Pointer[kind]          // the last kind that was decoded or encoded
 	itemType atomic.Pointer[wire.TypeMeta] // the item type that lists state
 
-	incomparable atomic.Bool // Equal could not compare a value of this custom type
+	incomparable atomic.Bool // Equal could not compare a value of the type, which is a custom type
 }
 
 // ErrNotProtobuf is returned for a protobuf object if the type has no protobuf form.
@@ -90,10 +90,10 @@ func (c *Codec) ItemType() wire.TypeMeta {
 	return wire.TypeMeta{}
 }
 
-// Decode decodes an object. The caller may change the result. Decode detects the encoding: a brace
-// means JSON, because no object's protobuf message starts with field 15, whose tag would be a
-// brace. earlier is an earlier version of the object, or nil. With an unread version, Decode costs
-// less; the two values share nothing mutable.
+// Decode decodes an object. The caller may change the result. Decode detects the encoding. If the
+// first byte is a brace, the object is JSON: in protobuf a brace would be the tag of field 15, with
+// which no object's message starts. earlier is an earlier version of the object, or nil. If
+// earlier.Unread is true, Decode costs less. The result and earlier.Value share nothing mutable.
 func (c *Codec) Decode(raw []byte, earlier *Version) (any, error) {
 	if earlier != nil && earlier.Unread {
 		if value, ok := c.decodeChanged(raw, earlier, false); ok {
@@ -104,8 +104,8 @@ func (c *Codec) Decode(raw []byte, earlier *Version) (any, error) {
 }
 
 // DecodeShared decodes an object for callers that only read it. The result may share memory with
-// other values. It shares metadata, spec and status with the earlier version if their protobuf is
-// equal. earlier may be nil.
+// other values. If the metadata, spec or status has the same protobuf bytes as in the earlier
+// version, the result shares that field with the earlier version. earlier may be nil.
 func (c *Codec) DecodeShared(raw []byte, earlier *Version) (any, error) {
 	if earlier != nil {
 		if value, ok := c.decodeChanged(raw, earlier, true); ok {
@@ -173,9 +173,9 @@ func (c *Codec) setTypeMeta(object any) any {
 
 // Encode encodes a value for Decode. It uses protobuf if the type has a protobuf form, and
 // otherwise JSON. The value's apiVersion and kind precede the protobuf message unless Decode would
-// set them anyway. ok is false if the value has another type, or if Decode would not return an
-// equal value. It is also false if Equal cannot compare values of the type. A nil slice or map
-// equals an empty one, and a time's zone does not matter.
+// set them anyway. ok is false if the value has another type than the codec, if Decode would not
+// return an equal value, or if Equal cannot compare values of the type. For this comparison, a nil
+// slice or map equals an empty one, and the zone of a time does not matter.
 func (c *Codec) Encode(value any) ([]byte, bool) {
 	if c.goType == nil || reflect.TypeOf(value) != c.goType || reflect.ValueOf(value).IsNil() || c.incomparable.Load() {
 		return nil, false
@@ -192,9 +192,9 @@ func (c *Codec) Encode(value any) ([]byte, bool) {
 	return raw, true
 }
 
-// Marshal encodes an object in the given encoding. In protobuf, the result lacks the kind that the
-// object states. Marshal returns ErrNotProtobuf if enc is protobuf and the object's type has no
-// protobuf form.
+// Marshal encodes an object in the given encoding. In protobuf, the result does not contain the
+// kind that the object states. Marshal returns ErrNotProtobuf if enc is protobuf and the object's
+// type has no protobuf form.
 func Marshal(enc wire.Encoding, object any) ([]byte, error) {
 	if enc == wire.JSON {
 		return marshalJSON(object)
@@ -232,8 +232,8 @@ func roundTripsJSON(value any) bool {
 const maxPlainDepth = 100
 
 // isPlainJSON reports whether a value consists only of types to which JSON decodes, with values
-// that JSON preserves. JSON does not preserve a whole number in a float64, which decodes to an
-// int64, or a nil map, which encodes to null.
+// that JSON preserves. JSON does not preserve two kinds of values: a float64 that is a whole number
+// decodes to an int64, and a nil map encodes to null.
 func isPlainJSON(value any, depth int) bool {
 	if depth == 0 {
 		return false

@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestMarshal checks that Marshal uses the requested encoding, or returns an error if the type does
-// not have it, and that a codec decodes both encodings. In protobuf, objects lose their kind.
+// TestMarshal checks that Marshal uses the requested encoding, and returns an error if the type
+// does not support it. A codec must decode both encodings. In protobuf, objects lose their kind.
 func TestMarshal(t *testing.T) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
@@ -44,8 +44,8 @@ func TestMarshal(t *testing.T) {
 	}
 }
 
-// TestRoundTripsJSON compares roundTripsJSON with the result of encoding and decoding an
-// unstructured object.
+// TestRoundTripsJSON checks that roundTripsJSON returns true only for objects that are equal after
+// encoding and decoding.
 func TestRoundTripsJSON(t *testing.T) {
 	c := Of(&unstructured.Unstructured{})
 	deep := any("end")

@@ -11,16 +11,15 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// difference is one value in which the current object differs from the template that it is
-// compared with.
+// difference is one value that differs between the current object and a template.
 type difference struct {
 	token int32 // the token's index in the template
 	at    int32 // of a map: the index of its entries' tokens in the scratch
 	value uint64
 }
 
-// maxRecent is the number of recent templates that decodeLikeOthers tries for an object before the
-// object is split into tokens.
+// maxRecent is the number of recent templates with which decodeLikeOthers compares an object before
+// it splits the object into tokens.
 const maxRecent = 4
 
 // decodeLikeOthers decodes an object by copying a template, if the object has the same fields as a
@@ -47,8 +46,8 @@ func (d *decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer
 }
 
 // templateOf returns a template that has the same fields as the tokens of the current object, and
-// records their differences. It makes a template if templates.find reports that it should. It
-// returns nil if there is none.
+// records their differences. If no template exists and templates.find returns worth, templateOf
+// makes one. Otherwise it returns nil.
 func (d *decoder) templateOf(s *scratch) *template {
 	t, worth := d.templates.find(s.print)
 	switch {
@@ -68,7 +67,7 @@ func (d *decoder) templateOf(s *scratch) *template {
 	return t
 }
 
-// remember makes t the first template that the next object is compared with.
+// remember makes t the first template with which the next object is compared.
 func (s *scratch) remember(t *template) {
 	i := 0
 	for i < maxRecent-1 && s.recent[i] != t {
@@ -84,8 +83,8 @@ func (s *scratch) compare(c *template) bool {
 	return s.compareMessage(c, 0, len(c.locations), 0, len(c.raw), 0, len(s.raw))
 }
 
-// compareMessage compares the message s.raw[pos:end] with the message c.raw[was:wasEnd]. The second
-// message has the tokens from token up to, but not including, last.
+// compareMessage compares the message s.raw[pos:end] with the message c.raw[was:wasEnd]. The tokens
+// of the second message have the indexes from token up to, but not including, last.
 func (s *scratch) compareMessage(c *template, token, last, was, wasEnd, pos, end int) bool {
 	raw := s.raw[:end]
 	for token < last {
@@ -150,8 +149,8 @@ func (s *scratch) compareMap(c *template, loc *location, at, pos int, raw []byte
 }
 
 // sameTag compares the protobuf tag at the start of was with the tag at pos in raw. It returns the
-// position after the tag in raw if they are equal, and otherwise -1. All tags have one or two
-// bytes: see scratch.unusual.
+// position after the tag in raw if they are equal, and otherwise -1. All tags of a template have
+// one or two bytes; see scratch.unusual.
 func sameTag(was, raw []byte, pos int) int {
 	if pos >= len(raw) || raw[pos] != was[0] {
 		return -1
@@ -185,8 +184,8 @@ func prefix(a, b []byte) (n int) {
 	return n
 }
 
-// copyTemplate returns a copy of a template with the values of the current object that differ. ok
-// is false if Unmarshal must decode the object.
+// copyTemplate returns a copy of a template, in which it sets the values that differ in the current
+// object. ok is false if Unmarshal must decode the object.
 func (s *scratch) copyTemplate(t *template) (image unsafe.Pointer, ok bool) {
 	object := reflect.New(t.shape.goType)
 	object.Elem().Set(reflect.NewAt(t.shape.goType, t.image).Elem())

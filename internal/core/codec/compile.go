@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// compiler builds the message of a type, which describes the type's fields, and of all types inside
-// it. A type may contain itself.
+// compiler builds a message, which describes the fields of a struct type, for one type and for all
+// types inside it. A type may contain itself.
 type compiler struct {
 	messages map[reflect.Type]*message
 	fields   []*field // of all messages
@@ -22,8 +22,8 @@ type compiler struct {
 	boxes    bool // the current field is in a struct of boxing
 }
 
-// message returns the message of a type. ok is false if the type has something unusual, so that
-// Unmarshal must decode it.
+// message returns the message of a type. ok is false if the tables cannot describe the type, so
+// that Unmarshal must decode it.
 func (c *compiler) message(t reflect.Type) (*message, bool) {
 	if m, ok := c.messages[t]; ok {
 		return m, true
@@ -82,8 +82,8 @@ func (c *compiler) field(t reflect.Type) (f field, ok bool) {
 // elements (see shape).
 func piece(k fieldKind, t reflect.Type) field { return field{kind: k, goType: t, of: &field{}} }
 
-// single sets f for a type t whose value occurs once in the bytes, unlike a slice or map. It tests
-// for types with special encodings first.
+// single sets f for a type t that is not a slice or map, so its value occurs only once in the
+// bytes. It tests for types with special encodings first.
 func (c *compiler) single(f *field, t reflect.Type) (ok bool) {
 	switch {
 	case scalar(f, t):
@@ -138,8 +138,8 @@ func scalar(f *field, t reflect.Type) bool {
 	return true
 }
 
-// mapping returns how to decode a map. Values that are messages are rare, so their own Unmarshal
-// decodes them.
+// mapping returns how to decode a map. Map values that are messages are rare, so the Unmarshal of
+// their type decodes them.
 func (c *compiler) mapping(t reflect.Type) (set func(*scratch, unsafe.Pointer, []token) bool, ok bool) {
 	elem := &field{}
 	switch {

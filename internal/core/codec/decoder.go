@@ -72,7 +72,7 @@ func (d *decoder) typeMetaOf(value any) *metav1.TypeMeta {
 }
 
 // unmarshal decodes raw into a new value and returns a pointer to the value. It does not retain
-// raw. The error is the same as that of the type's Unmarshal.
+// raw. The error is the same as the error of the type's Unmarshal.
 //
 // If sharing is false, the caller may modify the value. If sharing is true, callers must only read
 // it: frequent slices, maps and pointers, such as probes, resources and tolerations, are allocated
@@ -99,7 +99,7 @@ func fieldNumber(f reflect.StructField) (number int, ok bool) {
 }
 
 // trusted are the packages whose protobuf tags have the meaning that this package assumes. Tests
-// check that for all types in these packages.
+// check this meaning for all types in these packages.
 var trusted = []string{"k8s.io/api/", "k8s.io/apimachinery/"}
 
 func isTrusted(t reflect.Type) bool {

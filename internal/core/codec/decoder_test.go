@@ -125,7 +125,8 @@ func pod(pods ...corev1.Pod) (raw []byte) {
 }
 
 // same checks that private and shared return the same values and errors as Unmarshal. It decodes
-// raw several times, because sharing starts at the second occurrence, and copies of templates too.
+// raw several times, because values are shared, and templates copied, only from the second
+// occurrence on.
 func same(t *testing.T, d *decoder, raw []byte) {
 	t.Helper()
 	want := reflect.New(d.goType).Interface().(protoMessage)
@@ -180,8 +181,8 @@ func TestForeignTypes(t *testing.T) {
 	}
 }
 
-// TestNothingIsShared checks that changing a private value, of any type, changes neither another
-// value nor cached data.
+// TestNothingIsShared checks, for each type, that a change of a private value changes neither
+// another value nor cached data.
 func TestNothingIsShared(t *testing.T) {
 	eachRandom(t, 1, func(typ reflect.Type, _ protoMessage, raw []byte) { nothingIsShared(t, typ, raw) })
 	nothingIsShared(t, reflect.TypeFor[*corev1.Pod](), pod(*podsim.New(1, 1).Pod(0)))

@@ -2,8 +2,8 @@ package codec
 
 import "k8s.io/apimachinery/pkg/api/equality"
 
-// Equal reports whether two values are equal by equality.Semantic. It returns false if that
-// comparison panics, as it does at a field that reflection may not read.
+// Equal reports whether two values are equal by equality.Semantic. It returns false if
+// equality.Semantic panics, for example at a field that reflection may not read.
 func Equal(a, b any) bool {
 	equal, _ := compare(a, b)
 	return equal

@@ -7,11 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// keeps reports whether encoding and decoding preserve value, except for the TypeMeta of
-// typeMetaOf. That is the case if every set field is encoded, and all times and quantities have no
-// more precision than the encoding. A nil slice or map counts as equal to an empty one, and the
-// zone of a time does not matter. keeps also returns false for types that it cannot judge. It costs
-// less than a tenth of decoding and comparing. value must be a pointer to a struct.
+// keeps reports whether encoding and decoding preserve value, except for its TypeMeta. They do if
+// every field with a value is encoded, and all times and quantities have no more precision than the
+// encoding. A nil slice or map counts as equal to an empty one, and the zone of a time does not
+// matter. keeps also returns false for types that it cannot judge. It costs less than a tenth of
+// decoding and comparing. value must be a pointer to a struct.
 func (d *decoder) keeps(value any) bool {
 	v := reflect.ValueOf(value)
 	if v.Type().Elem() != d.goType || v.IsNil() {
@@ -20,8 +20,8 @@ func (d *decoder) keeps(value any) bool {
 	return d.lossy().keepsFields(v.Elem(), d.typeMeta)
 }
 
-// lossy contains the fields whose values encoding may change, by struct type. It has an entry for a
-// struct and for each struct inside it.
+// lossy contains, for each struct type, the fields whose values may change when they are encoded.
+// It has entries for one struct type and for each struct type inside it.
 type lossy map[reflect.Type][]lossyField
 
 type lossyField struct {
@@ -77,8 +77,8 @@ func (l lossy) mayChange(t reflect.Type) bool {
 	return true
 }
 
-// keepsFields reports whether encoding preserves all fields of a struct. It ignores the field with
-// index aside.
+// keepsFields reports whether encoding preserves all fields of a struct. It does not check the
+// field with index aside.
 func (l lossy) keepsFields(v reflect.Value, aside int) bool {
 	for _, f := range l[v.Type()] {
 		switch {

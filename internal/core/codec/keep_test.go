@@ -35,7 +35,8 @@ func survives(t *testing.T, object protoMessage) bool {
 }
 
 // TestKeepsEveryType checks random values of every built-in type. A value that keeps accepts must
-// be equal after encoding and decoding. keeps must accept 95 % of the values that a server sends.
+// be equal after encoding and decoding. keeps must accept at least 95 % of the values that were
+// decoded from protobuf.
 func TestKeepsEveryType(t *testing.T) {
 	sent, kept := 0, 0
 	eachRandom(t, 4, func(typ reflect.Type, object protoMessage, raw []byte) {

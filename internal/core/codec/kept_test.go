@@ -14,9 +14,9 @@ import (
 )
 
 // TestWhatIsKeptKeepsNothingElse checks, for each way to decode, that a program can keep some parts
-// of a value without keeping the whole value in memory. These parts are texts, maps, copied owner
-// references, and numbers and times of its structs, with or without a pointer. Handlers keep such
-// parts of each object while the object exists.
+// of a value without keeping the whole value in memory. These parts are texts, maps, copies of
+// owner references, numbers and times, and pointers to numbers and times in the value's structs.
+// Handlers often keep such parts of each object while the object exists.
 func TestWhatIsKeptKeepsNothingElse(t *testing.T) {
 	var kept keptParts
 	var gone []func() error
@@ -72,8 +72,8 @@ func (k *keptParts) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func(
 	return gone
 }
 
-// keep keeps the parts of v that a program may keep. direct reports whether v is inside the value
-// itself, not behind a slice or pointer.
+// keep keeps the parts of v that a program may keep. direct is true if v is part of the value's own
+// memory, not of a slice or pointer target.
 func (k *keptParts) keep(v reflect.Value, direct bool) {
 	switch v.Kind() {
 	case reflect.String:

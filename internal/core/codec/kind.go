@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// kindField is the number of the field that precedes a message and contains its apiVersion and
-// kind, for which the message itself has no field. It is written only if a value states another
-// kind than Decode would set. The field is a runtime.TypeMeta, as in runtime.Unknown. Without it, a
-// value that states its kind would be encoded as JSON, which costs 20 times the CPU. Readers that
-// do not know the field skip it. No field of Kubernetes' types has this number, or one near it.
-// Weir neither receives these bytes from a server nor sends them.
+// kindField is the number of a field that contains an object's apiVersion and kind, for which a
+// protobuf message has no field. It precedes the message, and is written only if a value states
+// another kind than Decode would set. The field is a runtime.TypeMeta, as in runtime.Unknown.
+// Without it, a value that states its kind would be encoded as JSON, which costs 20 times the CPU.
+// Readers that do not know the field skip it. No field of Kubernetes' types has this number, or one
+// near it. Weir neither receives these bytes from a server nor sends them.
 const kindField = 60_000
 
 var kindTag = string(protowire.AppendTag(nil, kindField, protowire.BytesType))
@@ -83,7 +83,7 @@ func (c *Codec) marshalProtobuf(value protoMessage) ([]byte, error) {
 }
 
 // setKind sets the apiVersion and kind of a decoded value and returns the value. k is the kind that
-// preceded its message. If k is nil, setKind sets c.given.
+// preceded its message. If k is nil, setKind sets them to c.given.
 func (c *Codec) setKind(value any, k *kind) any {
 	switch stated := c.protobuf.typeMetaOf(value); {
 	case stated == nil:

@@ -100,8 +100,8 @@ var statedKinds = map[string]metav1.TypeMeta{
 	"braces":          {APIVersion: "{", Kind: `{"kind":"Pod"}`},
 }
 
-// TestStatedKinds checks that a decoded value has exactly the kind that it states. It tests each
-// way to decode, each kind that a codec sets, and every pair of consecutive values.
+// TestStatedKinds checks that a decoded value has exactly the kind that was encoded. It tests each
+// way to decode, each kind that a codec sets, and each pair of kinds in consecutive values.
 func TestStatedKinds(t *testing.T) {
 	codecs := map[string]*Codec{
 		"typed":           Of(&corev1.Pod{}),
@@ -160,7 +160,7 @@ func TestKindGiven(t *testing.T) {
 }
 
 // TestForeignKindField checks that a malformed field with the number kindField is skipped like any
-// unknown field, or causes an error if it also does in the type's own Unmarshal.
+// unknown field. It may cause an error only if it also causes one in the type's own Unmarshal.
 func TestForeignKindField(t *testing.T) {
 	message, err := (&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}).Marshal()
 	if err != nil {
@@ -188,8 +188,8 @@ func TestForeignKindField(t *testing.T) {
 	}
 }
 
-// TestKindsAreShared checks that all decoded objects share the strings of a kind. Encoding a kind
-// must cost one allocation, and decoding a kind none.
+// TestKindsAreShared checks that all decoded objects share the strings of a kind. A stated kind
+// must cost one additional allocation when it is encoded, and none when it is decoded.
 func TestKindsAreShared(t *testing.T) {
 	c := Of(&corev1.Pod{})
 	bare, stating := podsim.New(1, 1).Pod(0), podsim.New(1, 1).Pod(0)
@@ -223,8 +223,8 @@ func TestKindsAreShared(t *testing.T) {
 	}
 }
 
-// FuzzKind compares Decode with the type's own Unmarshal, which skips the kind field, and encodes
-// the value again.
+// FuzzKind compares the results of Decode and of the type's own Unmarshal, which skips the kind
+// field. Then it encodes the value again.
 func FuzzKind(f *testing.F) {
 	c := Of(&corev1.ConfigMap{})
 	for _, stated := range statedKinds {

@@ -29,7 +29,7 @@ func slicesKnown() bool {
 }
 
 // stringsKnown reports whether the memory of a string consists of a pointer to its bytes and their
-// number. It also tests that a value of a named string type can be written as a string.
+// number. It also tests that a value of a named string type can be set as a string.
 func stringsKnown() bool {
 	type named string
 	type header struct {
@@ -46,7 +46,7 @@ func stringsKnown() bool {
 }
 
 // mapsKnown reports whether a map is one pointer. It also tests that a map whose keys and values
-// have named string types can be written, read and copied as a map of strings.
+// have named string types can be set, read and copied as a map of strings.
 func mapsKnown() bool {
 	type key string
 	type value string

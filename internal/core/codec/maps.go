@@ -26,8 +26,8 @@ func setMap(t reflect.Type, set setter) func(*scratch, unsafe.Pointer, []token) 
 	}
 }
 
-// setMapOf is a faster setMap for maps to V. Key and value may have named types, because their
-// layout is the same.
+// setMapOf is a faster setMap for maps to V. The types of keys and values may be named types,
+// because these have the same layout.
 func setMapOf[V any](set setter) func(*scratch, unsafe.Pointer, []token) bool {
 	return func(s *scratch, p unsafe.Pointer, entries []token) bool {
 		out := make(map[string]V, len(entries))
@@ -45,7 +45,7 @@ func setMapOf[V any](set setter) func(*scratch, unsafe.Pointer, []token) bool {
 }
 
 // pair returns the key and the value of a map entry. A missing key or value is empty. ok is false
-// if the entry is not written as Go encoders write it.
+// if a Go encoder would not write the entry in this form.
 func pair(raw []byte) (key, val []byte, ok bool) {
 	const first, second = 1<<3 | byte(protowire.BytesType), 2<<3 | byte(protowire.BytesType)
 	if len(raw) > 0 && raw[0] == first {

@@ -19,16 +19,16 @@ const maxDepth = 64
 // have at most a few MiB.
 const maxSize = 64 << 20
 
-// scratch is the working memory of one call. Later calls reuse it from a pool; the garbage
-// collector may free it between calls.
+// scratch is the working memory of one call that decodes an object. A pool keeps it for later
+// calls; the garbage collector may free it between calls.
 //
-// It also caches values by their bytes: strings, quantities and, for DecodeShared, managed fields,
-// which are half of many objects and are equal in all objects of a workload. The hash of a value
-// selects its place, which is one slot of the cache. At the first occurrence of a value, its place
-// only stores a mark, which is a part of the hash. At the second occurrence, the place stores the
-// value, unless another value has changed the mark in between. So unique values, such as uids and
-// addresses, do not displace frequent ones. The number of places and the maximum size of a value
-// bound the caches.
+// It also contains caches of values by their bytes: of strings, of quantities and, for
+// DecodeShared, of managed fields. Managed fields are half of many objects, and are equal in all
+// objects of a workload. The hash of a value selects the value's place, which is one slot of the
+// cache. At the first occurrence of a value, the place stores only a mark, which is a part of the
+// hash. At the second occurrence, the place stores the value, unless another value has changed the
+// mark in between. So values that occur only once, such as uids and addresses, do not displace
+// frequent ones. The number of places and the maximum size of a value bound the caches.
 type scratch struct {
 	raw     []byte   // the current object
 	fields  []*field // the fields of its decoder
@@ -42,12 +42,13 @@ type scratch struct {
 	unusual bool           // the object has an unknown field, or a tag of more than two bytes
 
 	recent [maxRecent]*template // most recent first; may belong to other decoders
-	// differences are those of the current object: at most one per token of its template.
+	// differences contains the differences between the current object and a template, at most one per
+	// token of the template.
 	differences []difference
 	one         [1]token // the token of a difference; reused to save allocations
 
 	sharing bool    // no caller will modify the object
-	making  int     // the start of the field that makeShared decodes; -1 means none
+	making  int     // the start of the field that makeShared decodes now; -1 means none
 	found   []value // the shared values of the current object
 
 	texts [2048]struct {

@@ -22,12 +22,12 @@ func setBytes(_ *scratch, p unsafe.Pointer, b []byte) bool {
 	return true
 }
 
-// unmarshalSetter returns a setter that calls the type's own Unmarshal. A slice that the bytes
-// contain is not nil, even if it is empty.
+// unmarshalSetter returns a setter that calls the type's own Unmarshal. If the bytes contain an
+// empty slice, the slice is set to an empty slice, not to nil.
 func unmarshalSetter(t reflect.Type) setter {
 	return func(s *scratch, p unsafe.Pointer, b []byte) bool {
 		target := reflect.NewAt(t, p)
-		target.Elem().SetZero() // the value may be a copy of the template's
+		target.Elem().SetZero() // the value may be a copy of the template's value
 		if t.Kind() == reflect.Slice {
 			target.Elem().Set(reflect.MakeSlice(t, 0, 0))
 		}

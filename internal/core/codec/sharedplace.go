@@ -10,10 +10,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// sharedPlace is a cache place for one slice, map or pointer that decoded objects share, with
-// everything that this value refers to. A value is stored at its second occurrence. A stored value
-// is replaced when another value with the same place occurs twice before the stored one occurs
-// again.
+// sharedPlace is a slot of a cache. It contains one slice, map or pointer that decoded objects
+// share, with everything that the value refers to. A value is stored at its second occurrence.
+// Another value with the same place replaces it if the other value occurs twice before the stored
+// value occurs again.
 type sharedPlace struct {
 	mark  uint32 // of the last value that is not stored
 	field *field
@@ -21,9 +21,9 @@ type sharedPlace struct {
 	value value
 }
 
-// sharedPlaces is the cache of shared values. The bytes of a stored value are at most
-// longestShared; the decoded value is larger. Each value has two possible places, so that one
-// frequent value does not exclude another.
+// sharedPlaces is the cache of shared values. A stored value has at most longestShared encoded
+// bytes; the decoded value is larger. Each value has two possible places, so that one frequent
+// value does not exclude another.
 type sharedPlaces [1024]sharedPlace
 
 // places returns the two places for a hash.
@@ -31,8 +31,8 @@ func (h *sharedPlaces) places(hash uint64) [2]*sharedPlace {
 	return [2]*sharedPlace{&h[hash%uint64(len(h))], &h[hash>>16%uint64(len(h))]}
 }
 
-// Limits of the size of a shared value. Decoding a smaller value is as fast, and larger values
-// rarely repeat.
+// Limits of the encoded size of a shared value. To decode a smaller value is as fast as to look it
+// up, and larger values rarely repeat.
 const (
 	shortestShared = 24      // bytes
 	longestShared  = 1 << 10 // bytes
@@ -67,9 +67,10 @@ func (f *field) isShareable() bool {
 }
 
 // find looks in the cache for the value of field f of m. The bytes of the field start at begin with
-// a tag, and the length of its first value is at pos. If the cache contains the value, or find adds
-// it, find adds a token for the value and returns the end of the field. If next is 0 and ok is
-// true, the caller must decode the field. If ok is false, Unmarshal must decode the object.
+// a tag, and the length of the field's first value is at pos. If the value is in the cache, or find
+// adds it to the cache, find appends a token for the value, and next is the end of the field. If
+// next is 0 and ok is true, the caller must decode the field. If ok is false, Unmarshal must decode
+// the object.
 func (s *scratch) find(m *message, f *field, begin, pos, end, depth int) (next int, ok bool) {
 	next = s.fieldEnd(f, begin, pos, end)
 	if next < 0 {
@@ -109,8 +110,8 @@ func (s *scratch) foundAs(f *field, v value, end int) int {
 	return end
 }
 
-// fieldEnd returns the end of the values of f that follow one another from begin. For a pointer it
-// returns the end of the first value. A negative result is an error.
+// fieldEnd returns the end of the field f that starts at begin: of all its consecutive values, or
+// for a pointer of the first value. A negative result is an error.
 func (s *scratch) fieldEnd(f *field, begin, pos, end int) int {
 	raw, tag := s.raw[:end], s.raw[begin:pos]
 	for {

@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestTablesOfEveryType checks that no random value of a built-in type is left to Unmarshal.
-// TestEveryType compares the results.
+// TestTablesOfEveryType checks that the tables, and not Unmarshal, decode random values of every
+// built-in type. TestEveryType compares the results.
 func TestTablesOfEveryType(t *testing.T) {
 	eachRandom(t, 3, func(typ reflect.Type, _ protoMessage, raw []byte) {
 		if _, ok := decoderFor(typ).decodeByTables(raw, false); !ok {
@@ -25,8 +25,8 @@ func TestTablesOfEveryType(t *testing.T) {
 	})
 }
 
-// TestTemplates checks that pods of a workload are copied from a template, once their fields have
-// occurred twice, and that pods with one field more or less are decoded correctly too.
+// TestTemplates checks that the third and later pods with the same fields are copied from a
+// template. Pods with one field more or less must also be decoded correctly.
 func TestTemplates(t *testing.T) {
 	d := &decoder{goType: reflect.TypeFor[corev1.Pod]()}
 	d.compile()
@@ -63,8 +63,8 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestShared checks that read-only values share their equal parts except metadata, and that a
-// private value shares none of these parts.
+// TestShared checks that objects from DecodeShared share their equal parts except the metadata, and
+// that an object from Decode shares none of these parts.
 func TestShared(t *testing.T) {
 	d := decoderFor(reflect.TypeFor[*corev1.Pod]())
 	d.once.Do(d.compile)
@@ -139,8 +139,8 @@ func TestUnknownLayouts(t *testing.T) {
 	}
 }
 
-// TestTemplatesAreBounded checks that a decoder makes at most maxTemplates templates, and none for
-// an object that is too large, and still decodes all objects.
+// TestTemplatesAreBounded checks that a decoder makes at most maxTemplates templates, and no
+// template of an object that is too large. The decoder must still decode all objects.
 func TestTemplatesAreBounded(t *testing.T) {
 	d := newDecoder(reflect.TypeFor[corev1.Pod]())
 	count := func() (n int) {

@@ -16,11 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// template is an object that no caller receives. For an object with the same fields, the decoder
-// copies the template and sets the values that differ, so it looks up nothing by field number. Most
-// bytes of the objects of a workload are equal, and so are most bytes of two versions of an object.
-// Comparing and copying equal bytes is much cheaper than decoding. A copy shares strings with the
-// template, but no slices, pointers or maps. A template is immutable after newTemplate.
+// template is a decoded object that no caller receives. For another object with the same fields,
+// the decoder copies the template and sets the values that differ. It need not look up fields by
+// number. Most bytes of the objects of a workload are equal, and so are most bytes of two versions
+// of an object. Comparing and copying equal bytes is much cheaper than decoding. A copy shares
+// strings with the template, but no slices, pointers or maps. A template is immutable after
+// newTemplate.
 type template struct {
 	decoder   *decoder
 	shape     *shape
@@ -44,12 +45,13 @@ type step struct {
 	count uint32 // the number of elements of a slice, or of entries of a map
 }
 
-// move contains two positions in an object's memory: of a slice or pointer, and of the piece that
-// it points to. In a copy of the object, the slice or pointer must point to the piece in the copy.
+// move contains two positions in an object's memory: that of a slice or pointer, and that of the
+// piece to which the slice or pointer points. In a copy of the object, the slice or pointer must
+// point to the piece in the copy.
 type move struct{ to, piece uint32 }
 
-// repeatedStep is a step that the decoder repeats for each copy. Most are for boxes and for maps
-// that can be cloned.
+// repeatedStep is a step that the decoder repeats for each copy of a template. Most of these steps
+// set boxes, or maps that can be cloned.
 type repeatedStep struct {
 	step  int32
 	clone func(to, from unsafe.Pointer) // nil if the step must decode the template's bytes
@@ -58,30 +60,30 @@ type repeatedStep struct {
 // location is the position of a token in the template's bytes.
 type location struct {
 	field      *field
-	begin, end uint32 // with the tag; for a map, from its first entry to the end of its last
+	begin, end uint32 // with the tag; for a map, from its first to its last entry
 	content    uint32 // of a message: where it begins
 	span       int32  // the number of tokens, including those inside; for a map, of its entries
 }
 
-// Limits of templates. They, and the types of their shapes, stay in memory for the life of the
-// process.
+// Limits of templates. Templates and the types of their shapes stay in memory until the process
+// ends.
 const (
 	maxTemplates      = 64       // per type of object
 	maxTemplate       = 16 << 10 // the size of an object that becomes a template, in bytes
 	maxTemplateTokens = 1 << 10
 )
 
-// templates contains the first templates of one type of object. A template is made when the same
-// sequence of fields occurs twice and no other sequence with the same place in seen occurs between.
-// templates is safe for concurrent use.
+// templates contains the templates of one type of object. A sequence of fields gets a template when
+// it occurs twice, if no other sequence with the same place in seen has occurred in between. After
+// maxTemplates templates, no more are kept. templates is safe for concurrent use.
 type templates struct {
 	kept sync.Map // by the hash of the fields, a uint64: *template
 	made atomic.Int32
 	seen [maxTemplates]atomic.Uint64 // the hash of the last sequence without a template, by the hash
 }
 
-// find returns the template for the hash of an object's fields, or nil. If it returns no template,
-// worth reports whether the caller should make one.
+// find returns the template for the hash of an object's fields, or nil. If found is nil, worth
+// reports whether the caller should make a template.
 func (h *templates) find(print uint64) (found *template, worth bool) {
 	if found, ok := h.kept.Load(print); ok {
 		return found.(*template), false
@@ -100,8 +102,9 @@ func (h *templates) keep(print uint64, t *template) {
 var lastApplied = []byte("last-applied-configuration")
 
 // isSecret reports whether the bytes of an object may contain a Secret's data. Such bytes must not
-// become a template, which stays in memory for the life of the process. For PartialObjectMetadata,
-// isSecret only looks at the bytes, because the type does not say whose metadata it is.
+// become a template, which stays in memory for the life of the process. For a
+// PartialObjectMetadata, isSecret only looks at the bytes, because the type does not say whether
+// the object is a Secret.
 func isSecret(t reflect.Type, raw []byte) bool {
 	if t == reflect.TypeFor[metav1.PartialObjectMetadata]() {
 		return bytes.Contains(raw, lastApplied)
@@ -110,7 +113,7 @@ func isSecret(t reflect.Type, raw []byte) bool {
 }
 
 // newTemplate decodes the tokens of the current object to a template. It returns nil if the object
-// cannot be a template, or if Unmarshal must decode it.
+// may not become a template, or if Unmarshal must decode it.
 func (d *decoder) newTemplate(s *scratch) *template {
 	if s.unusual || len(s.raw) > maxTemplate || len(s.tokens) > maxTemplateTokens || isSecret(d.goType, s.raw) {
 		return nil
@@ -136,7 +139,7 @@ func (d *decoder) newTemplate(s *scratch) *template {
 	return t
 }
 
-// addStep sets how step i is performed for a copy.
+// addStep records how the decoder performs step i for a copy.
 func (t *template) addStep(i int) {
 	st := &t.steps[i]
 	t.stepOf[st.token] = int32(i)
@@ -153,9 +156,10 @@ func (t *template) addStep(i int) {
 	}
 }
 
-// note adds a step to the template, if one is being made. The step sets field f at p from token t.
-// If f is a pointer or a slice, target is the memory of what it points to, and count is the number
-// of elements there. If f is a map, target is nil and count is the number of entries.
+// note adds a step to the template that the decoder is making. If it makes none, note is a no-op.
+// The step sets field f at p from token t. If f is a pointer or a slice, target is the memory of
+// what it points to, and count is the number of elements there. If f is a map, target is nil and
+// count is the number of entries.
 func (s *scratch) note(p unsafe.Pointer, f *field, t *token, target unsafe.Pointer, count int) {
 	if s.noting == nil {
 		return
@@ -193,9 +197,9 @@ func (s *scratch) locate(locations []location, tokens []token, pos int) {
 	}
 }
 
-// cloneOf returns a function that copies maps of type t with maps.Clone, which hashes no keys for a
-// small map. Key and value of the map may have named string types; see setMapOf. cloneOf returns
-// nil if the map at p must be decoded again. The function does not retain p.
+// cloneOf returns a function that copies maps of type t with maps.Clone, which does not hash the
+// keys of a small map. Key and value of the map may have named string types; see setMapOf. cloneOf
+// returns nil if the map at p must be decoded again. The function does not retain p.
 func cloneOf(t reflect.Type, p unsafe.Pointer) func(to, from unsafe.Pointer) {
 	switch {
 	case t.Elem().Kind() == reflect.String:
@@ -229,9 +233,8 @@ func canCopy(t reflect.Type, p unsafe.Pointer) bool {
 
 // shape is the sequence of slices and pointers in an object, and the number of elements in each. A
 // piece is the elements of one slice, or the target of one pointer. Objects of a workload have the
-// same shape. Allocation takes most of the time of decoding. A template is therefore one
-// allocation: a struct with a field for each piece. Strings, maps and boxes are allocated
-// separately.
+// same shape. Allocation takes most of the time of decoding, so a template is one allocation: a
+// struct with a field for each piece. Strings, maps and boxes are allocated separately.
 type shape struct {
 	goType  reflect.Type
 	offsets []uintptr // of the pieces, in decoding order

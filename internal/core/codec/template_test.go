@@ -44,9 +44,8 @@ func (c *copier) decode(raw []byte) any {
 	return nil
 }
 
-// TestCopies checks that an object that is copied from a template equals Unmarshal's result, for
-// any difference from the template, including malformed bytes, and that the template does not
-// change.
+// TestCopies changes the bytes of an object at random, also so that they are malformed. The copy of
+// a template must equal Unmarshal's result, and the template must not change.
 func TestCopies(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	copied, all := 0, allTypes()

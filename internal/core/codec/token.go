@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// token is one field of the encoded object. The tokens of the fields inside it follow. A token has
-// no pointers, so that the garbage collector need not scan tokens.
+// token is one field of the encoded object. If the field is a message, the tokens of the message's
+// fields follow. A token contains no pointer, so the garbage collector does not scan tokens.
 type token struct {
 	value uint64 // a number; for bytes, their start and, in the upper 32 bits, their end
 	field uint32 // the index of the field in the decoder's fields
@@ -79,7 +79,7 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 				s.pieces = append(s.pieces, int32(at))
 			}
 		case f.kind != slice && f.kind != mapping || s.tokens[first].count == found:
-			// The field occurs twice, or its tag is written in two ways.
+			// The field occurs twice or, if it is a shared slice or map, its tag has two forms.
 			return false
 		}
 		x, next := cut(raw, pos, f.wireType)

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Version is an earlier version of an object that is decoded.
+// Version is an earlier version of an object that the codec decodes.
 type Version struct {
 	Raw   []byte
 	Value any // the value that Raw was decoded to
@@ -17,11 +17,11 @@ type Version struct {
 	Unread bool
 }
 
-// decodeChanged decodes only those fields of an object, such as metadata, spec and status, that
-// differ from the earlier version. The other fields are shared with the earlier version or, if
-// sharing is false, deep-copied, because a copy costs less than decoding. An object that can be
-// copied from a template needs neither. ok is false if no field can be shared or copied, or if
-// decodeChanged cannot decode the object.
+// decodeChanged decodes only the fields of an object that differ from the earlier version, such as
+// the status. If sharing is true, the result shares the other fields with the earlier version.
+// Otherwise, decodeChanged deep-copies them, which costs less than to decode them. An object that
+// can be copied from a template needs neither. ok is false if no field can be shared or copied, or
+// if decodeChanged cannot decode the object.
 func (c *Codec) decodeChanged(raw []byte, earlier *Version, sharing bool) (_ any, ok bool) {
 	if c.protobuf == nil || !isProtobuf(raw) || !isProtobuf(earlier.Raw) {
 		return nil, false
@@ -81,9 +81,9 @@ func (b *update) release() {
 }
 
 // compare compares two messages. It appends the unchanged members to b.unchanged and the other
-// fields of the second message to dst. Of a changed struct, such as metadata and status, it appends
-// only the changed fields inside it, unless sharing is false: then a member that cannot be copied
-// counts as changed. ok is false if a message cannot be split.
+// fields of the second message to dst. Of a changed struct, such as metadata or status, it appends
+// only the changed fields inside the struct. If sharing is false, an unchanged member that cannot
+// be deep-copied counts as changed. ok is false if a message cannot be split.
 func (b *update) compare(level int, dst []byte, members []*member, was, is []byte, sharing bool) (_ []byte, ok bool) {
 	l := &b.levels[level]
 	if l.was, ok = split(l.was, members, was); !ok {
@@ -134,9 +134,9 @@ func content(field []byte) (message []byte, ok bool) {
 	return message, wireType == protowire.BytesType && n+size == len(field)
 }
 
-// split returns the fields of a message by number: the bytes of all values of each field, with
-// their tags. ok is false unless all fields are members and in the order of their numbers, as every
-// Go encoder writes them. In another order, the values of a field might not be adjacent.
+// split returns, by field number, the bytes of all values of each field, with their tags. ok is
+// true only if all fields are members and in the order of their numbers, in which every Go encoder
+// writes them. In another order, the values of a field might not be adjacent.
 func split(fields [][]byte, members []*member, message []byte) (_ [][]byte, ok bool) {
 	fields = append(fields[:0], make([][]byte, len(members))...)
 	last := protowire.Number(0)
@@ -160,8 +160,8 @@ type member struct {
 }
 
 // membersOf returns the members of a struct by their field numbers. outer is the index of the
-// struct if it is inside another one. membersOf returns nil for a custom type, whose Unmarshal may
-// reset fields that the bytes do not contain.
+// struct in the struct that contains it, if there is one. membersOf returns nil for a custom type,
+// whose Unmarshal may reset fields that the bytes do not contain.
 func membersOf(t reflect.Type, outer ...int) (members []*member) {
 	if !isTrusted(t) {
 		return nil

@@ -12,8 +12,9 @@ import (
 )
 
 // Copy returns a deep copy of a value, made by the value's DeepCopyObject. ok is false if the value
-// has no such method, or if the method panics or returns nil. The method may panic because a type
-// may implement only methods that client-go calls, and client-go does not copy objects.
+// has no such method, or if the method panics or returns nil. The method may panic because
+// client-go does not copy objects, so a type may work with client-go without implementing the
+// method.
 func Copy(value any) (duplicate any, ok bool) {
 	object, ok := value.(runtime.Object)
 	if !ok {

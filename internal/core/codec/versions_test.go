@@ -18,9 +18,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestVersions checks that each of two versions equals Unmarshal's result, for any difference
-// between the versions, including malformed bytes. Changing one value must change neither the other
-// nor values that are decoded later.
+// TestVersions changes the bytes of a version at random, also so that they are malformed. Each of
+// the two decoded versions must equal Unmarshal's result. A change of one value must change neither
+// the other value nor values that are decoded later.
 func TestVersions(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	eachRandom(t, 1, func(typ reflect.Type, _ protoMessage, raw []byte) { versions(t, typ, raw, random, 4) })
@@ -120,7 +120,7 @@ func TestVersionsOfBigQuantities(t *testing.T) {
 func TestVersionsOfUnlikePods(t *testing.T) {
 	sim, random := podsim.NewUnlike(4000, 1), rand.New(rand.NewSource(1))
 	d := decoderFor(reflect.TypeFor[*corev1.Pod]())
-	for i := 0; i < sim.Len(); i += 20 { // one of each workload
+	for i := 0; i < sim.Len(); i += 20 { // one pod of each workload
 		p := sim.Pod(i)
 		was := pod(*p)
 		p.ResourceVersion += "1"
@@ -137,8 +137,8 @@ func TestVersionsOfUnlikePods(t *testing.T) {
 	}
 }
 
-// TestRepeatedKeys checks that the last of several map entries with the same key is decoded,
-// whichever of the entries differ from the template's.
+// TestRepeatedKeys checks maps in which several entries have the same key. The last of these
+// entries must be decoded, in an object that differs from the template in any of them.
 func TestRepeatedKeys(t *testing.T) {
 	labels := func(entries ...string) []byte {
 		var meta []byte

@@ -47,7 +47,7 @@ type buffer struct {
 	start, end int   // the window: the bytes that were read but not consumed
 	off        int64 // offset of the window's first byte in the body
 	idle       int   // consecutive reads that did not need the grown buffer
-	filled     bool  // the last read filled all the free space; initially true
+	filled     bool  // the last read filled all the free space; initially true for a LIST
 	err        error // the error that r returned; final
 }
 
