@@ -119,8 +119,9 @@ func (f *doctorFlags) sizes() (o doctor.Options, err error) {
 	return o, err
 }
 
-// parseSizes parses the values of a flag, each RESOURCE=NUMBER with a number from least to most,
-// and returns the numbers by resource. want describes the form of NUMBER in errors.
+// parseSizes parses the values of a flag and returns the numbers by resource. Each value has the
+// form RESOURCE=NUMBER, and NUMBER must not be below least or above most. want describes the form
+// of NUMBER in errors.
 func parseSizes(flag, want string, texts []string, least, most int64) (map[string]int64, error) {
 	sizes := map[string]int64{}
 	for _, text := range texts {
@@ -153,8 +154,8 @@ func (f *doctorFlags) run(cmd *cobra.Command, names []string) error {
 	return f.runLogs(cmd, names)
 }
 
-// checkCluster rejects flags that would have no effect: a namespace, because doctor examines a
-// whole server, and flags about a server if the flags select no server.
+// checkCluster rejects flags that would have no effect. A namespace has none, because doctor
+// examines whole servers. Flags about a server have none if no flag selects a server.
 func (f *doctorFlags) checkCluster() error {
 	if f.Flags.Changed("namespace") {
 		return command.Usagef("--namespace: doctor analyses whole logs and servers, not single namespaces")

@@ -144,8 +144,8 @@ func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 	return []byte(code), names
 }
 
-// dropInternals removes the functions that use internals, and in turn the functions that use a
-// removed function.
+// dropInternals removes the functions that use internals. It then removes the functions that use a
+// removed function, until there are none.
 func dropInternals(file *ast.File) {
 	private := slices.Clone(internals)
 	for before := 0; before != len(private); {

@@ -53,8 +53,8 @@ func (c *Cluster) putObjects(ctx context.Context, pods Pods) (int64, error) {
 	return newest, nil
 }
 
-// putAll calls put for each i below n, from several goroutines at the same time. It returns the
-// highest revision, and the first error, after which it stops.
+// putAll calls put for each i below n, from several goroutines at the same time. It stops after the
+// first error. It returns the highest revision and that error.
 func putAll(ctx context.Context, n int, put func(ctx context.Context, i int) (int64, error)) (int64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -131,9 +131,9 @@ func storageEncoding(apiVersion, kind string, obj interface{ Marshal() ([]byte, 
 	return "k8s\x00" + string(raw), nil
 }
 
-// waitForCache waits until the API server's watch cache has reached revision. It sends a GET of a
-// pod with this resourceVersion until it succeeds. The watch cache answers an error before it has
-// reached the revision.
+// waitForCache waits until the API server's watch cache has reached revision. It repeats a GET of a
+// pod with this resourceVersion until the GET succeeds. Before the watch cache has reached the
+// revision, it answers with an error.
 func (c *Cluster) waitForCache(ctx context.Context, pods Pods, revision int64) error {
 	if pods.Len() == 0 {
 		return nil

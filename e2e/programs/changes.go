@@ -85,10 +85,10 @@ func (c *changes) parse(line string) error {
 	return nil
 }
 
-// apply returns a file with its changes, and the number of changed lines, including imports. Lines
-// that share changes do not count, because other changes affect them anyway. apply removes imports
-// that become unused, so that the file compiles. It returns an error if the file does not contain a
-// text to replace.
+// apply returns a file with its changes, and the number of changed lines, including imports. The
+// changes of "share" do not count, because other changes affect the same lines anyway. apply
+// removes imports that become unused, so that the file compiles. It returns an error if the file
+// does not contain a text to replace.
 func (c fileChanges) apply(source []byte, share bool) (out []byte, lines int, err error) {
 	text := string(source)
 	replace := func(r [2]string) (n int) {

@@ -180,7 +180,7 @@ func answeredRead(t *testing.T, ctx context.Context, replicas []*kubernetes.Clie
 }
 
 // readsCurrent sends a consistent LIST or WATCH, and returns the name of the only pod in the
-// answer. If there is another number of pods, the name is empty or wrong.
+// answer. If the answer does not have exactly one pod, the name is empty or wrong.
 func readsCurrent(ctx context.Context, client *kubernetes.Clientset, selector string, watches bool) (name string, err error) {
 	pods := client.CoreV1().Pods("")
 	if !watches {

@@ -67,7 +67,7 @@ func (r *replica) port() string {
 func (r *replica) kubeconfig() string { return filepath.Join(r.dir, "kubeconfig-"+r.port()) }
 
 // startReplicas builds weir-proxy and starts two replicas with the same serving certificate. cfg is
-// a client configuration for one of them, and verifies both.
+// a client configuration for one replica. It can also verify the certificate of the other one.
 func startReplicas(t *testing.T, ctx context.Context) (replicas []*replica, cfg *rest.Config) {
 	t.Helper()
 	dir := t.TempDir()

@@ -141,9 +141,9 @@ func (s *stalledReplica) askOnce(at *corev1.Pod) {
 	w.Stop()
 }
 
-// refuses sends a read that the stalled replica cannot answer. It checks that the error is
-// kube-apiserver's for a resourceVersion that is too large, with a time after which to retry. name
-// is a pod, or empty for a LIST.
+// refuses sends a read that the stalled replica cannot answer. It checks that the replica returns
+// kube-apiserver's error for a resourceVersion that is too large, and that the error contains a
+// time after which to retry. name is a pod, or empty for a LIST.
 func (s *stalledReplica) refuses(name string, options runtime.Object) {
 	err := s.client.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces/default/pods", name).
 		VersionedParams(options, scheme.ParameterCodec).MaxRetries(0).Do(s.ctx).Error()

@@ -193,7 +193,7 @@ func (d dice) percent(n int) bool { return d.IntN(100) < n }
 
 func pick[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
 
-// some returns 1 to most different elements of from, at random.
+// some returns random, different elements of from. Their number is random, from 1 to most.
 func some[T any](d dice, most int, from ...T) []T {
 	var out []T
 	for _, i := range d.Perm(len(from))[:1+d.IntN(min(most, len(from)))] {

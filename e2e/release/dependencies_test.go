@@ -17,7 +17,7 @@ import (
 var exceptions = map[string]bool{"github.com/klauspost/compress": true}
 
 // TestUnwantedDependencies checks that no released module directly requires a module on Kubernetes'
-// list of unwanted modules, except exceptions. Indirect requirements are allowed.
+// list of unwanted modules, except the modules in exceptions. Indirect requirements are allowed.
 func TestUnwantedDependencies(t *testing.T) {
 	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "k8s.io/kubernetes")
 	download.Dir = "../kube"

@@ -221,7 +221,7 @@ func (w *world) problem(s *subject, text string) {
 	w.problems = append(w.problems, text)
 }
 
-// tell reports the problems since the previous call, with the faults and other events meanwhile.
+// tell reports the problems since the previous call, and the faults and other events since then.
 func (w *world) tell(name string) {
 	w.t.Helper()
 	events := w.takeEvents()

@@ -56,10 +56,10 @@ func New(o Options) *Doctor {
 	return &Doctor{options: o, clients: newClients(maxClients), open: openWatches{byID: map[uint64]openWatch{}}, census: census{}, objects: objects{byName: map[string]*objectWrites{}}}
 }
 
-// Add counts an event. It does not retain the event's bytes. Each request counts once: when its
-// response is complete, or, if it is a WATCH that is still open at the end of the log, when it
-// started. Callers should add events in the order of their stages' times; an error of a few seconds
-// is harmless.
+// Add counts an event. It does not retain the event's bytes. Each request counts once, when its
+// response is complete. A WATCH that has started and is still open at the end of the log counts
+// too. Callers should add events in the order of their stages' times; an error of a few seconds is
+// harmless.
 func (d *Doctor) Add(e *evidence.Event) {
 	switch string(e.Stage) {
 	case evidence.StageResponseComplete:

@@ -89,8 +89,9 @@ func informedOrResumed(w *whatIfCase) (Prediction, bool) {
 const (
 	FindingPart = "part"
 
-	// An informer would answer LISTs of some objects without a request, but below partPerHour it saves
-	// little. partListsEach, per machine, excludes many pods that each LIST once when they start.
+	// With an informer, a client needs no LISTs of some objects, but below partPerHour that saves
+	// little. partListsEach is the least number of LISTs per machine. It excludes pods that each LIST
+	// once when they start.
 	partLists     = 100
 	partListsEach = 20
 	partPerHour   = 6 * 60

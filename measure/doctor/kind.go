@@ -82,8 +82,8 @@ type subject struct {
 func (s subject) explained() explain { return s.d.explains(s.c) }
 
 // server is the user name with which API servers send requests to themselves. doctor does not
-// report this user: every three minutes it LISTs Services to repair their allocations, which no
-// user can change.
+// report this user, because users cannot change its requests. For example, it LISTs Services every
+// three minutes to repair their allocations.
 const server = "system:apiserver"
 
 // findings returns the findings about all clients, the costliest first.

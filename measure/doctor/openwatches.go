@@ -27,8 +27,8 @@ const (
 type openWatches struct {
 	byID  map[uint64]openWatch // by the hash of the audit ID
 	swept int64                // when makeRoom searched last; microseconds since 1970
-	// longest is how long a WATCH without a timeout may last, if a WATCH has lasted longer than
-	// longestWatch. Otherwise it is 0.
+	// longest is 0 until a WATCH has lasted longer than longestWatch. Then it is how long a WATCH
+	// without a timeout may last.
 	longest time.Duration
 }
 
@@ -85,9 +85,9 @@ func (o *openWatches) isOverdue(w openWatch, now int64) bool {
 	return w.begun+(lasts+overdue).Microseconds() < now
 }
 
-// ended removes a WATCH that has ended. If the WATCH lasted more than an hour, other WATCHes may
-// last twice as long as this one: the server ends a WATCH after a random time between its minimum
-// and twice its minimum.
+// ended removes a WATCH that has ended. If it lasted longer than longestWatch, other WATCHes may
+// last twice as long as it did, because the server ends a WATCH after a random time between a
+// minimum and twice that minimum.
 func (o *openWatches) ended(e *evidence.Event) {
 	delete(o.byID, hash(e.AuditID))
 	if lasted := e.Latency(); lasted > longestWatch {

@@ -272,12 +272,13 @@ const (
 	maxStarts = 16
 	// startsTogether is the longest time between requests that belong to one start.
 	startsTogether = 10 * time.Minute
-	// A rollout explains a burst of LISTs if it changes at least one object per listsPerChange LISTs,
-	// and rolloutFactor times more objects than usual.
+	// A rollout explains a burst of LISTs if it changes enough objects: rolloutFactor times the usual
+	// number, and in addition at least one object per listsPerChange LISTs.
 	listsPerChange = 10
 	rolloutFactor  = 2
-	// aroundBurst is the tolerance between a burst and its cause. The cause may be logged this long
-	// before the burst, and a client's start this long after the start of the burst.
+	// aroundBurst is a tolerance, because a burst and its cause are not logged at the same time. A
+	// changed object may be logged this long before the start of the burst, and the start of a client
+	// this long after it.
 	aroundBurst = time.Minute
 )
 
@@ -293,9 +294,9 @@ func (c *client) noteStart(at int64) {
 	c.starts = append(c.starts, at)
 }
 
-// explains returns a function that finds other causes than a resync for a burst of a client's
-// LISTs: the client has started, another machine sends the LISTs, or clients create or delete many
-// objects at that time, as when an application is rolled out.
+// explains returns a function that looks for a cause of a burst of a client's LISTs other than a
+// resync. There are three such causes: the client has started, another machine sends the LISTs, or
+// clients create or delete many objects at that time, for example in a rollout.
 func (d *Doctor) explains(c *client) explain {
 	return func(before *burst, b burst) bool {
 		if before != nil && before.places&b.places == 0 {

@@ -115,9 +115,9 @@ func (m *Merge) Next() (*Event, error) {
 	return m.used.event, nil
 }
 
-// isDue reports whether a waiting log must be opened before the next event is returned: because no
-// log is open, or because the waiting log's first event is not later than the next event of the
-// open logs. If maxOpen logs are open, the waiting log is not due.
+// isDue reports whether a waiting log must be opened before the next event is returned. That is the
+// case if no log is open, or if its first event is not later than the next event of the open logs.
+// While maxOpen logs are open, no waiting log is due.
 func (m *Merge) isDue(w waiting) bool {
 	return len(m.open) == 0 || len(m.open) < maxOpen && w.first <= m.earliest().event.Staged
 }

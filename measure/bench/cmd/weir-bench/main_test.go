@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/tools/process"
 )
 
-// TestMain runs the tests. If scripts run the test binary under the command's name, or it is a
-// child, it runs the command instead.
+// TestMain runs the tests. It runs the command instead if scripts run the test binary under the
+// command's name, or if this process is a child of a test.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == process.Verb { // a child of a test
 		os.Exit(run())

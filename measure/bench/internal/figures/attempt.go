@@ -23,8 +23,8 @@ func Attempt(f func()) (err error) {
 	return nil
 }
 
-// Check ends the attempt if err is not nil. It adds what, the name of the failed action, to the
-// error if the caller passes it.
+// Check ends the attempt if err is not nil. If the caller passes what, the name of the failed
+// action, Check adds it to the error.
 func Check(err error, what ...any) {
 	switch {
 	case err == nil:

@@ -33,8 +33,8 @@ func TestFramed(t *testing.T) {
 	}
 }
 
-// TestDelays checks that a delay ends when the last handler receives the change, and that only
-// events that arrive while armed is set count.
+// TestDelays checks that a delay ends when the last handler receives the change. It checks that an
+// event counts only if armed is set when the event arrives.
 func TestDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDelays(2, 10)

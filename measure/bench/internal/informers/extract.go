@@ -17,8 +17,9 @@ import (
 )
 
 // extracted is a cache of pods as some programs implement it, with a LIST and a WATCH. It stores
-// the objects that meta.ExtractList returns, which are pointers into the array of the list.
-// client-go's reflector also did so, until it copied the objects (kubernetes issue 111370).
+// the objects that meta.ExtractList returns, which are pointers into the array of the list. Older
+// versions of client-go's reflector did the same; newer ones copy the objects (kubernetes issue
+// 111370).
 type extracted struct {
 	client   kubernetes.Interface
 	store    cache.Store

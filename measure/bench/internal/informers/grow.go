@@ -26,7 +26,8 @@ var growVerb = Verb{
 }
 
 // GrowthFigures are the figures of a point of a Grower. A point with several informers has only the
-// figures of the sync. If these informers have several handlers, it also has the figures of events.
+// figures of the sync. A point whose several informers have several handlers also has the figures
+// of events.
 var GrowthFigures = []figures.Figure{
 	figures.Lower("syncSeconds", "time to sync", figures.Seconds),
 	figures.Lower("cpuSeconds", "CPU to sync", figures.Seconds),

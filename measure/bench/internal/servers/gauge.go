@@ -26,7 +26,7 @@ type gauge interface {
 	// memory returns the server's current resident set size and the largest one that is known, in
 	// bytes.
 	memory(context.Context) (now, peak float64, err error)
-	// every returns how often memory may be called without loading the server.
+	// every returns the time to wait between two calls of memory, so that they do not load the server.
 	every() time.Duration
 }
 

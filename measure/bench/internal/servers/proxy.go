@@ -105,8 +105,8 @@ const (
 	proxyFile    = "proxy.kubeconfig"
 )
 
-// newKubeconfig writes cfg as a kubeconfig to a file, from which the proxy reads it. There may be
-// no other such file, because cfg may come from flags.
+// newKubeconfig writes cfg as a kubeconfig to a new file, from which the proxy reads it. It does so
+// even if cfg comes from a kubeconfig, because cfg may come from flags instead.
 func newKubeconfig(cfg *rest.Config) (*kubeconfig, error) {
 	dir, err := os.MkdirTemp("", "weir-bench-")
 	if err != nil {

@@ -62,8 +62,8 @@ type informed struct{ received, held, unwanted, objects float64 }
 // inform runs an informer of a shard until the informer has synced.
 func (t *trial) inform(ctx context.Context, shard weir.Shard) (out informed) {
 	inf := figures.Must(weir.NewInformer[*corev1.Pod](t.config, weir.Options{
-		// With ModeList the informer does not ask for the current version, a request that a proxy passes
-		// on.
+		// With ModeList the informer does not request the current resourceVersion. A proxy would forward
+		// such a request.
 		Shard: shard, ListWatch: weir.ListWatch{Mode: weir.ModeList},
 	}))
 	ctx, stop := context.WithCancel(ctx)
