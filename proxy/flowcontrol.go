@@ -119,13 +119,10 @@ func (s *Server) flowOf(r *http.Request, info *request.Info) seats.Flow {
 func (s *Server) unknownFlow(r *http.Request) seats.Flow {
 	id := review.TokenID(r)
 	if _, err := s.authn.ByCertificate(r); id == ([sha256.Size]byte{}) || errors.Is(err, review.ErrIdentityRefused) {
-		return seats.Flow{Level: seats.Anonymous, Caller: sourceOf(r)}
+		return seats.Flow{Level: seats.Anonymous, Caller: conn.Source(r.RemoteAddr)}
 	}
-	return seats.Flow{Level: seats.NewTokens, Caller: sourceOf(r), Token: seats.TokenKey(id)}
+	return seats.Flow{Level: seats.NewTokens, Caller: conn.Source(r.RemoteAddr), Token: seats.TokenKey(id)}
 }
-
-// sourceOf returns the client address for which flow control counts the request.
-func sourceOf(r *http.Request) string { return conn.Source(r.RemoteAddr) }
 
 // cachedCaller returns the caller of a request and a key for the caller, without sending a review.
 // The key is empty if the caller is unknown. If the upstream has accepted the token and the proxy

@@ -68,7 +68,7 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 	s.mirror.Collect(ch, gauge, counter)
 	s.seats.Metrics(gauge, counter)
 	s.rechecker.Metrics(gauge, counter)
-	if l := s.connections(); l != nil {
+	if l := s.clients.Load(); l != nil {
 		l.Metrics(gauge, counter)
 	}
 }

@@ -48,9 +48,9 @@ type Server struct {
 
 	closing  context.Context
 	close    context.CancelFunc
-	running  sync.WaitGroup // goroutines of Start
+	running  sync.WaitGroup              // goroutines of Start
+	clients  atomic.Pointer[conn.Server] // nil until Start
 	mu       sync.Mutex
-	clients  *conn.Server // nil until Start
 	probes   *http.Server // serves Options.HealthListen; nil: it is not set
 	closed   bool
 	leave    func()         // removes the server from the page of package debug; nil until Start
@@ -167,7 +167,7 @@ func (s *Server) Start() error {
 	if s.closed {
 		return ErrClosed
 	}
-	if s.clients != nil {
+	if s.clients.Load() != nil {
 		return nil
 	}
 	wait := s.opts.timeouts
@@ -184,7 +184,7 @@ func (s *Server) Start() error {
 	if err := s.startProbes(); err != nil {
 		return errors.Join(err, clients.Close())
 	}
-	s.clients = clients
+	s.clients.Store(clients)
 	s.running.Go(clients.Serve)
 	s.running.Go(func() { s.mirror.Run(s.closing) })
 	s.running.Go(func() { s.authn.Run(s.closing) })
@@ -205,22 +205,15 @@ func (s *Server) Run(ctx context.Context) error {
 // URL returns the server's address, for example https://127.0.0.1:8443, or the empty string before
 // Start.
 func (s *Server) URL() string {
-	if c := s.connections(); c != nil {
+	if c := s.clients.Load(); c != nil {
 		return "https://" + c.Addr().String()
 	}
 	return ""
 }
 
-// connections returns the server of the client connections, or nil before Start.
-func (s *Server) connections() *conn.Server {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.clients
-}
-
 // connected returns the number of open client connections.
 func (s *Server) connected() int {
-	if c := s.connections(); c != nil {
+	if c := s.clients.Load(); c != nil {
 		return c.Count()
 	}
 	return 0
@@ -259,7 +252,7 @@ func (s *Server) Close() error {
 	s.mu.Lock()
 	already := s.closed
 	s.closed = true
-	clients, leave, probes := s.clients, s.leave, s.probes
+	clients, leave, probes := s.clients.Load(), s.leave, s.probes
 	s.mu.Unlock()
 	if already {
 		return nil

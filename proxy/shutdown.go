@@ -51,9 +51,7 @@ func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 // shutDown implements Shutdown. until must block until the given number of eighths of the delay has
 // passed, or until ctx has ended.
 func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(ctx context.Context, eighths time.Duration)) error {
-	s.mu.Lock()
-	clients := s.clients
-	s.mu.Unlock()
+	clients := s.clients.Load()
 	if clients == nil || !s.shutdownPhase.CompareAndSwap(int32(phaseRunning), int32(phaseUnready)) {
 		return s.Close()
 	}

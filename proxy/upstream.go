@@ -362,7 +362,11 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 		return
 	}
 	u.failures.Add(1)
-	u.logFailure(r, err)
+	// The caller does not get err: the caller is not authenticated, and err may reveal addresses or a
+	// fault of the proxy's credentials.
+	u.logLimit.Do(func() {
+		u.log.Warn("the upstream did not answer a forwarded request", "method", r.Method, "path", r.URL.Path, "error", err.Error())
+	})
 	const why = "the upstream API server does not respond"
 	if fw.watch != nil && (fw.watch.resumable || fw.watch.initial) {
 		// client-go's informers would list again after a 503.
@@ -375,15 +379,6 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 // failureLogInterval is the minimum time between two log lines about requests that the upstream did
 // not answer. While the upstream is down, every forwarded request would cause a line.
 const failureLogInterval = time.Second
-
-// logFailure logs why the upstream did not answer. The proxy does not send the error to the caller:
-// the caller is not authenticated, and the error may reveal addresses or a fault of the proxy's
-// credentials.
-func (u *upstream) logFailure(r *http.Request, err error) {
-	u.logLimit.Do(func() {
-		u.log.Warn("the upstream did not answer a forwarded request", "method", r.Method, "path", r.URL.Path, "error", err.Error())
-	})
-}
 
 func (u *upstream) close() {
 	for _, rt := range []http.RoundTripper{u.anonymous, u.anonymousUpgrade, u.impersonating, u.impersonatingUpgrade} {

@@ -63,6 +63,7 @@ type Mirror struct {
 	Kept       atomic.Int64           // bytes kept for slow watches at the last check
 	Shed       atomic.Uint64          // watches that were ended because watches exceeded their memory
 	skipsProof map[schema.GroupResource]bool
+	drainBy    atomic.Int64 // when watches must have ended, in Unix nanoseconds; 0: no drain
 
 	initSeconds *prometheus.HistogramVec // durations of first lists
 
@@ -74,7 +75,6 @@ type Mirror struct {
 	runs          sync.WaitGroup
 	ctx           context.Context // its end ends everything; nil before Run
 	closed        bool            // no more resources are added
-	drainBy       time.Time       // when watches must have ended; zero: no drain
 }
 
 const (
@@ -207,22 +207,12 @@ func (m *Mirror) add(gvr schema.GroupVersionResource) {
 // Drain ends the watches of all resources within the duration over, including watches that start in
 // the meantime. See [watchcache.Cache.Drain].
 func (m *Mirror) Drain(over time.Duration) {
-	m.mu.Lock()
-	m.drainBy = time.Now().Add(over)
-	m.mu.Unlock()
+	m.drainBy.Store(time.Now().Add(over).UnixNano())
 	for _, res := range m.All() {
 		if s := res.Serving(); s != nil {
 			s.Cache().Drain(over)
 		}
 	}
-}
-
-// drainTime returns when the watches must have ended because the proxy shuts down. Zero: they need
-// not end.
-func (m *Mirror) drainTime() time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.drainBy
 }
 
 // CatchUp proves that the watched resources are current, so that the last bookmarks of the watches

@@ -200,8 +200,8 @@ func (res *Resource) listed(s *Session) {
 // sessions, so either Drain finds s, or noteCached finds the time.
 func (res *Resource) noteCached(s *Session) {
 	res.mirror.Restores.SessionBegan(res.GVR())
-	if by := res.mirror.drainTime(); !by.IsZero() {
-		s.Cache().Drain(time.Until(by))
+	if by := res.mirror.drainBy.Load(); by != 0 {
+		s.Cache().Drain(time.Until(time.Unix(0, by)))
 	}
 	res.mirror.cfg.Log.Info("a resource is cached", "resource", res.name(), "objects", s.Store().Len(), "resourceVersion", s.Store().ResourceVersion())
 }

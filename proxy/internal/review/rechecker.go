@@ -58,18 +58,15 @@ const (
 // according to this review.
 type asker func(ctx context.Context, q *recheckedReview, who user.Info) (user.Info, Decision)
 
-func newRechecker(period, most, grace time.Duration, ask asker) *Rechecker {
-	c := &Rechecker{period: period, maxPeriod: max(most, period), grace: grace, ask: ask, reviews: map[reviewID]*recheckedReview{}, asking: map[*recheckedReview]struct{}{}}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
-	return c
-}
-
 // NewRechecker returns a Rechecker that repeats each review once per period. If there are many
 // reviews, it repeats them less often, but at least once in most. While the upstream cannot be
 // reached, the last positive answer remains valid for the duration grace.
 func NewRechecker(period, most, grace time.Duration, authn *Authenticator, authz *Authorizer) *Rechecker {
-	c := newRechecker(period, most, grace, nil)
-	c.authn, c.authz = authn, authz
+	c := &Rechecker{
+		period: period, maxPeriod: max(most, period), grace: grace, authn: authn, authz: authz,
+		reviews: map[reviewID]*recheckedReview{}, asking: map[*recheckedReview]struct{}{},
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.ask = c.askUpstream
 	return c
 }

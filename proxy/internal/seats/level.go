@@ -62,9 +62,6 @@ func (l Level) String() string { return rules[l].name }
 // BySource reports whether the flows of the level are source addresses.
 func (l Level) BySource() bool { return l >= NewTokens }
 
-// isSystem reports whether the level is for callers that run the cluster.
-func (l Level) isSystem() bool { return l == SystemLeases || l == System }
-
 // levelsOf returns the budget levels of a Pool. A flow of a known caller may take at most half of
 // the seats of its level. Other flows then need not wait until the requests of this flow end. A
 // source address leaves as many seats free for other sources as it takes.
@@ -97,6 +94,15 @@ type Flow struct {
 }
 
 func (f Flow) withoutToken() Flow { return Flow{Level: f.Level, Caller: f.Caller} }
+
+// share returns the share of the flow in a budget of memory. Callers that run the cluster have no
+// share, so they may use all of it.
+func (f Flow) share() string {
+	if f.Level == SystemLeases || f.Level == System {
+		return ""
+	}
+	return f.Caller
+}
 
 // ReviewFlow returns the flow of a known caller's reviews and of its watches while they start.
 func ReviewFlow(who user.Info) Flow {

@@ -36,12 +36,9 @@ func newUnread(limit int64) Unread {
 // Payer returns the share of the budget that is charged for responses to requests of flow f. A user
 // that runs the cluster has no share, so it may use all of the memory.
 func (u Unread) Payer(f Flow) *watchcache.Payer {
-	p := &watchcache.Payer{Budget: u.Budget, Level: unreadKnown, Share: f.Caller, Most: u.Limit() / userPart}
-	switch {
-	case f.Level.BySource():
+	p := &watchcache.Payer{Budget: u.Budget, Level: unreadKnown, Share: f.share(), Most: u.Limit() / userPart}
+	if f.Level.BySource() {
 		p.Level, p.Most = unreadUnknown, u.Limit()/sourcePart
-	case f.Level.isSystem():
-		p.Share = ""
 	}
 	return p
 }

@@ -39,15 +39,13 @@ const (
 // authenticated yet counts for its source address, because any client can make up a token. Callers
 // that run the cluster have no share, so they may use all of the memory.
 func memoryOf(f Flow) (level int, share string) {
-	switch {
-	case f.Level == Anonymous:
-		return watchAnonymous, f.Caller
-	case f.Level == NewTokens:
-		return watchNewToken, f.Caller
-	case f.Level.isSystem():
-		return watchKnown, ""
+	switch f.Level {
+	case NewTokens:
+		level = watchNewToken
+	case Anonymous:
+		level = watchAnonymous
 	}
-	return watchKnown, f.Caller
+	return level, f.share()
 }
 
 // These are the limits for which Watches refuses requests.
