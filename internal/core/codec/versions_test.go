@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand"
 	randv2 "math/rand/v2"
@@ -41,7 +42,8 @@ func versions(t *testing.T, typ reflect.Type, raw []byte, random *rand.Rand, n i
 	}
 }
 
-// sameVersions decodes two versions together and compares them with Unmarshal's results.
+// sameVersions decodes two versions together, private and shared, and compares them with
+// Unmarshal's results.
 func sameVersions(t *testing.T, d *decoder, was, is []byte) {
 	t.Helper()
 	if !isProtobuf(was) || !isProtobuf(is) {
@@ -75,6 +77,20 @@ func sameVersions(t *testing.T, d *decoder, was, is []byte) {
 		} else if testenv.ScribbleOver(b); !reflect.DeepEqual(a, wantOld) {
 			t.Fatalf("%s: the earlier version has changed with the later", d.goType)
 		}
+	}
+	// Unmarshal accepts an entry of a map whose value ends behind the entry, in the next field. Such
+	// an entry has another value if the next field is shared.
+	old, err := c.DecodeShared(was, nil)
+	again, _ := unmarshal(is) // Marshal changes a quantity
+	if raw, errNew := again.Marshal(); err != nil || newErr != nil || errNew != nil || !bytes.Equal(raw, is) {
+		return
+	}
+	fresh, err := c.DecodeShared(is, &Version{Raw: was, Value: old})
+	if err != nil || !reflect.DeepEqual(fresh, wantNew) {
+		t.Fatalf("%s: shared: got\n%+v, %v\nwant\n%+v", d.goType, fresh, err, wantNew)
+	}
+	if !reflect.DeepEqual(old, wantOld) {
+		t.Fatalf("%s: the earlier version has changed", d.goType)
 	}
 }
 
