@@ -102,8 +102,8 @@ func TestDamagedItems(t *testing.T) {
 				return
 			}
 			testenv.Eventually(t, ctx, "it has all", func() bool { return names(keys()) == "d/a d/b d/c" })
-			// The informer must not list again after the unreadable event: a list also contains unreadable
-			// items, and would not return the object of the event.
+			// The informer must not list again after the unreadable event. A list would not help: it
+			// contains unreadable items too, and lacks the object of the event.
 			if lists, watches := s.lists.Load(), s.watches.Load(); lists != 1 || watches != 1 {
 				t.Errorf("%d lists, %d watches", lists, watches)
 			}

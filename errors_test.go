@@ -58,8 +58,9 @@ func TestHandlerWaitWrapsContextError(t *testing.T) {
 	}
 }
 
-// TestDiscoveryErrors checks that Err immediately returns the server's answer to the discovery of a
-// kind, and that the informer does not ask again before the Retry-After of the answer.
+// TestDiscoveryErrors checks that Err returns the error as soon as the server has answered the
+// discovery of a kind, and that the informer does not ask again before the answer's Retry-After has
+// passed.
 func TestDiscoveryErrors(t *testing.T) {
 	refuse := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

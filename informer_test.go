@@ -167,7 +167,7 @@ func TestStuckHandler(t *testing.T) {
 }
 
 // TestHandlerComesAndGoes adds a handler to a running informer and removes the handler. It checks
-// that the handler receives the events in between that its filter accepts.
+// that between these two calls the handler receives exactly the events that its filter accepts.
 func TestHandlerComesAndGoes(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")

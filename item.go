@@ -134,7 +134,7 @@ func (r *reader) object(o *store.Object) (any, error) {
 }
 
 // handlerValue returns the decoded object to a handler. The object is shared, unless PrivateCopies
-// is set. After handlerValue, unlike after object, the store does not keep the decoded object.
+// is set. Unlike the method object, it does not make the store keep the decoded object.
 func (r *reader) handlerValue(o *store.Object) (any, error) {
 	return r.applyOptions(o, func(o *store.Object) (any, error) {
 		_, value, err := r.store.Values(&store.Change{Revision: o.Revision(), New: o})

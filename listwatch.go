@@ -19,9 +19,9 @@ type ListWatch struct {
 	// WatchTimeout is the shortest timeout that the informer usually requests for a WATCH. Each
 	// timeout is random, between WatchTimeout and twice WatchTimeout: watches that started together,
 	// for example when the server restarted, then do not all end together. Servers count in whole
-	// seconds, so the shortest timeout is 1 s. If watches repeatedly break off without an event, the
-	// informer sends some WATCHes with a timeout of 3 s, because servers send a bookmark shortly
-	// before the timeout. The default is 5 minutes.
+	// seconds, so the shortest timeout is 1 s. If watches keep breaking off, and have sent nothing for
+	// 90 s in total, the next WATCH has a timeout of 3 s. Servers send a bookmark shortly before the
+	// timeout, so the informer receives it before the watch breaks off. The default is 5 minutes.
 	WatchTimeout time.Duration
 	// BookmarkDeadline is how long the informer waits for the next initial event in ModeWatchList. If
 	// the server sends no event for that long, and has not completed the initial events with a

@@ -21,8 +21,8 @@ import (
 // sink's error.
 //
 // The options may have at most one namespace and one selector. With several, a replace for one of
-// them would remove the objects of the others, and the sink could not detect whether an object that
-// no longer matches one selector still matches another. Mirror also uses the options Name,
+// them would remove the objects of the others. And when an object no longer matches one selector,
+// the sink could not detect whether it still matches another. Mirror also uses the options Name,
 // Resource, Scheme, Shard, DropFields, ListWatch and OnStatus. It rejects Indexes and ignores the
 // other options. It returns ErrInvalidOptions for a nil cfg, a nil sink or invalid options, or an
 // error about the content of cfg.

@@ -280,8 +280,8 @@ func TestMirrorSinkFails(t *testing.T) {
 	}
 }
 
-// TestMirrorBookmarkFails checks that Mirror returns the error of a Commit that follows a bookmark
-// without a change.
+// TestMirrorBookmarkFails checks that Mirror returns the error of Commit if a bookmark without
+// earlier changes causes the call.
 func TestMirrorBookmarkFails(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{BookmarkInterval: 100 * time.Millisecond})
 	makeConfigMap(ctx, client, "n", "a")

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// maxSelectors is the largest number of selectors: a store distinguishes that number of owners.
+// maxSelectors is the largest number of selectors. A store supports this number of owners.
 const maxSelectors = 32
 
 // scope is what one reflector lists and watches: a namespace and a selector.

@@ -3,8 +3,8 @@ package weir
 import "github.com/weirproject/weir/internal/core/shard"
 
 // Shard is part Index, counted from 0, of Count equal parts of a resource's objects. The zero value
-// selects all objects. Count informers with the same Count and the indexes 0 to Count-1 together
-// store each object exactly once (KEP-5866).
+// selects all objects. If informers with the same Count have the indexes 0 to Count-1, they
+// together store each object exactly once (KEP-5866).
 //
 // A hash of the object's uid decides its shard, so an object moves to another shard only when Count
 // changes. To change Count so that at least one informer stores each object at any time, start

@@ -112,9 +112,9 @@ func schemeOfPods(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// TestSharedPrivateCopies checks that a user with PrivateCopies receives objects that it may change
-// without a change for the other user of the informer. It does not matter which user acquired the
-// informer first.
+// TestSharedPrivateCopies checks that a user with PrivateCopies receives private objects: when it
+// changes one, the other user of the informer does not see the change. The test lets either user
+// acquire the informer first.
 func TestSharedPrivateCopies(t *testing.T) {
 	for name, order := range map[string][2]bool{"first": {true, false}, "second": {false, true}} {
 		t.Run(name, func(t *testing.T) {
@@ -210,8 +210,8 @@ func TestSharedCallbacks(t *testing.T) {
 	gone := users[2]
 	gone.lease.Release()
 	told := func() int64 {
-		// Wait until the factory has twice reported a status to all users, because a report may have been
-		// active at Release.
+		// Wait for two more reports to all users. The first of them may have started before Release, the
+		// second one starts after Release.
 		for range 2 {
 			<-users[0].statuses
 			<-users[0].statuses

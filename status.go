@@ -54,8 +54,8 @@ type Status struct {
 	// except those still in transit. This holds in any Phase and with any Err. If the bookmarks of a
 	// watch have no newer version, only events advance CurrentAsOf. The zero time means never.
 	CurrentAsOf time.Time
-	// Err is the error because of which the informer may lack recent changes, or nil. It is SkippedErr
-	// if there is no other error.
+	// Err is the reason why the informer may lack recent changes, or nil. It is SkippedErr if objects
+	// were skipped and there is no other error.
 	Err error
 	// LastErr is the last failed request's error, and LastErrAt is the time of the failure. A later
 	// success does not reset them.

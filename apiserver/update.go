@@ -118,7 +118,8 @@ func (res *servedResource) checkVersion(q request.Path, o, old object) error {
 	case v != "" && v != "0":
 		return apierrors.NewConflict(res.groupResource(), q.Name, errors.New(modifiedMessage))
 	case res.strategy.conditional:
-		// kube-apiserver names the resource instead of the kind, and its resourceVersion as a number.
+		// Like kube-apiserver's error, this error names the resource instead of the kind, and contains
+		// the resourceVersion as a number.
 		kind := schema.GroupKind{Group: res.Group, Kind: res.GroupVersionResource.Resource}
 		return apierrors.NewInvalid(kind, q.Name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), uint64(0), "must be specified for an update")})

@@ -92,7 +92,7 @@ func updateDeployment(t *testing.T, deployments typedappsv1.DeploymentInterface,
 	if status.Generation != 2 || *status.Spec.Replicas != 3 || status.Status.Replicas != 3 || status.Labels != nil {
 		t.Errorf("status updated: %+v", status)
 	}
-	// Another client updated it first.
+	// The resourceVersion is old, as after an update by another client.
 	d.ResourceVersion = first
 	if _, err := deployments.Update(ctx, d, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("stale update: %v", err)

@@ -18,11 +18,11 @@ import (
 	"github.com/weirproject/weir/internal/core/private"
 )
 
-// ErrLayout is returned by Err, wrapped together with ErrForeignInformer, if this package cannot
-// read the private fields of client-go's informers. The reason is that the linked client-go has
-// other fields than this package expects, or that the program was built with the tag weir_safe.
-// Factories and Adopt then return client-go's own informers. The first factory or the first call of
-// Adopt logs the error.
+// ErrLayout is returned by Err if this package cannot read the private fields of client-go's
+// informers. The returned error also wraps ErrForeignInformer. The reason is that the linked
+// client-go has other fields than this package expects, or that the program was built with the tag
+// weir_safe. Factories and Adopt then return client-go's own informers. The first factory or the
+// first call of Adopt logs the error.
 var ErrLayout = errors.New("clientgo: the fields of client-go's informers cannot be read")
 
 // informerFields contains the arguments from which a client-go informer was built.

@@ -75,9 +75,10 @@ func (c *changingStore) update(t *testing.T, was, is *store.Object) (old, fresh 
 	return old, fresh
 }
 
-// TestNewVersionIsKept checks that, while a caller uses the new value of a change, readers receive
-// the same pointer, and so does a handler as the old value of the next change. When no caller uses
-// the value any more, the store must not keep it.
+// TestNewVersionIsKept checks which decoded value the store keeps. While a caller uses the new
+// value of a change, readers must receive the same pointer. A handler must receive this pointer
+// too, as the old value of the next change. When no caller uses the value any more, the store must
+// not keep it.
 func TestNewVersionIsKept(t *testing.T) {
 	for _, opts := range []Options{{}, {ShareDecoded: true}} {
 		synctest.Test(t, func(t *testing.T) { newVersionIsKept(t, opts) })
@@ -107,8 +108,8 @@ func newVersionIsKept(t *testing.T, opts Options) {
 	runtime.KeepAlive(last)
 }
 
-// TestNothingStaysOfAnOldVersion checks that a version does not inherit a field that this program
-// does not know from the previous version.
+// TestNothingStaysOfAnOldVersion checks that a new version inherits nothing from the previous
+// version, even if the previous version has a field that the Go type lacks.
 func TestNothingStaysOfAnOldVersion(t *testing.T) {
 	c := newChangingStore(t, Options{ShareDecoded: true})
 	labelled := pod("a", "v")

@@ -26,8 +26,8 @@
 //
 // # Errors
 //
-// An informer that cannot list or watch retries. [Err] returns the error that makes the informer's
-// objects possibly outdated. [WaitForSync] returns the error that prevents the first list.
+// An informer that cannot list or watch retries. Until it succeeds, its objects may be outdated,
+// and [Err] returns the error. [WaitForSync] returns the error that prevents the first list.
 //
 // docs/differences.md lists where this package behaves differently from client-go, why, and how to
 // restore client-go's behaviour.

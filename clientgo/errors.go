@@ -46,11 +46,11 @@ func (e notAddedError) Error() string {
 
 func (e notAddedError) Unwrap() []error { return []error{errStopped, e.cause} }
 
-// Err returns the error because of which an informer may lack recent changes, or nil. The informer
-// retries, and Err returns nil after the informer has recovered. The error wraps one of package
-// weir's errors, such as weir.ErrForbidden; apierrors.IsForbidden and similar functions work too.
-// inf is an informer of this package, or a wrapper of one, such as the informers of a generated
-// factory. For nil, or any other informer, Err returns ErrForeignInformer. Err does not block.
+// Err returns the reason why an informer may lack recent changes, or nil. The informer retries, and
+// Err returns nil after the informer has recovered. The error wraps one of package weir's errors,
+// such as weir.ErrForbidden; apierrors.IsForbidden and similar functions work too. inf is an
+// informer of this package, or a wrapper of one, such as the informers of a generated factory. For
+// nil, or any other informer, Err returns ErrForeignInformer. Err does not block.
 func Err(inf cache.SharedIndexInformer) error {
 	i, err := informerOf(inf)
 	if err != nil {
@@ -61,8 +61,8 @@ func Err(inf cache.SharedIndexInformer) error {
 
 // WaitForSync blocks until the first list of each informer is stored, like cache.WaitForCacheSync.
 // It also waits for an informer that has not started. If ctx ends first, the error wraps the
-// context's error and, for each informer that has not synced, one of package weir's errors, if such
-// an error prevents the sync. For an informer that stopped before it synced, the error wraps
+// context's error. If an error prevents the sync of an informer, it also wraps one of package
+// weir's errors for this informer. For an informer that stopped before it synced, the error wraps
 // weir.ErrStopped. WaitForSync immediately returns ErrForeignInformer if an informer is not of this
 // package.
 func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {

@@ -167,7 +167,7 @@ func (i *informer) RunWithContext(ctx context.Context) {
 }
 
 // HasSynced reports whether the first list is stored. Handlers may not have handled all objects of
-// the list yet. Once a handler has handled all of them, HasSynced returns true on every goroutine.
+// the list yet. After a handler has handled all of them, HasSynced returns true on every goroutine.
 func (i *informer) HasSynced() bool {
 	select {
 	case <-i.synced:

@@ -43,8 +43,8 @@ type listWatch struct {
 	told   bool
 	asking atomic.Bool                  // a List for the newest version (a probe) is active
 	scope  atomic.Pointer[requestScope] // the scope of the last captured request
-	// pagesItself is true if the last such List seems to have read page after page, although it was
-	// called with a limit of one object.
+	// pagesItself is true if the last List for a probe seems to have read page after page, although
+	// its limit was one object.
 	pagesItself atomic.Bool
 }
 

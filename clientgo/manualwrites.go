@@ -10,10 +10,10 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// manualWrites writes objects that a program adds to an informer's store itself. Usually these are
-// tests, and controllers that cache their own writes. As in client-go, such an object stays stored
-// until the server sends a change of the object or a relist lacks it. Unlike in client-go, handlers
-// receive such an object.
+// manualWrites writes objects that a program adds to an informer's store itself. Tests do this, and
+// controllers that cache their own writes. As in client-go, such an object stays stored until the
+// server sends a change of the object or a relist lacks it. Unlike in client-go, handlers receive
+// such an object.
 type manualWrites struct {
 	mu              sync.Mutex
 	writer          *store.Writer // nil before the first write
@@ -106,7 +106,7 @@ func (x *indexer) write(do func(*store.Writer) error) error {
 }
 
 // manualMeta returns the key and the metadata of an object that a program writes. It returns an
-// error if the object has no metadata, as a DeletedFinalStateUnknown, or no name.
+// error if the object has no name or no metadata. A DeletedFinalStateUnknown has no metadata.
 func manualMeta(obj any) (key string, m *wire.Meta, err error) {
 	if key, err = cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err != nil {
 		return "", nil, cache.KeyError{Obj: obj, Err: err}

@@ -132,8 +132,8 @@ func settingsOf(opts []Option) settings {
 	return s
 }
 
-// adopt returns an informer of this package that replaces inf, or inf itself if the package-level
-// adopt cannot replace it; see there for description. It also sets the factory's transform.
+// adopt returns an informer of this package that replaces inf, or inf itself if the function adopt
+// cannot replace it. description is passed to that function. It also sets the factory's transform.
 func (s *settings) adopt(inf cache.SharedIndexInformer, description string) cache.SharedIndexInformer {
 	inf = adopt(inf, description, s.informer)
 	if s.transform != nil {

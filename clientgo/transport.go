@@ -25,8 +25,8 @@ import (
 // informer's kind, so a ListerWatcher receives the responses to its other requests.
 //
 // Set Options.NoCapture for a ListerWatcher that changes its client's response (filters it, fills
-// in fields), or whose client has a codec that sets defaults or converts. Changes to the request
-// (selectors, namespace, path) have their usual effect.
+// in fields), or whose client has a codec that sets defaults or converts objects. Changes to the
+// request (selectors, namespace, path) have their usual effect.
 //
 // Fields of cfg may be set after Wrap. There is one exception: if the innermost transport of the
 // client is not an *http.Transport, Wrap's transport reads DisableCompression from cfg itself, and

@@ -57,7 +57,7 @@ type sizedSpec struct {
 	size int32
 }
 
-// timedSpec has a time.Time, which is not Kubernetes' type of times.
+// timedSpec has a time.Time. Kubernetes' types have a metav1.Time instead.
 type timedSpec struct {
 	A  string    `json:"a"`
 	At time.Time `json:"at"`

@@ -47,7 +47,7 @@ type requests struct {
 type reflectorState struct {
 	Namespace string `json:"namespace,omitempty"`
 	Selector  string `json:"selector,omitempty"`
-	// ScopeUnknown is true if the informer does not know its namespace and selector. This is a drop-in
+	// ScopeUnknown is true if the informer does not know its namespace and selector: it is a drop-in
 	// that cannot see the requests of its ListerWatcher.
 	ScopeUnknown bool         `json:"scopeUnknown,omitempty"`
 	Phase        string       `json:"phase"`

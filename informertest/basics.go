@@ -210,9 +210,9 @@ func stopBeforeSync(s *storyRun) {
 	l.notSynced("synced because it was stopped")
 }
 
-// stopInAnswer stops the informer while an answer stalls after n bytes. n is every number up to
-// 150, because the first bytes contain the types, and some larger numbers, in the middle of the
-// items. The informer must stop within a second.
+// stopInAnswer stops the informer while an answer stalls after n bytes. The informer must stop
+// within a second. The story tries every n up to 150, because the first bytes contain the types. It
+// also tries some larger n, which are in the middle of the items.
 func stopInAnswer(s *storyRun) {
 	s.fill(20)
 	for n := range 700 {
@@ -232,7 +232,8 @@ func stopInAnswer(s *storyRun) {
 
 // stopInBackoff stops five informers after the server was down for three minutes, so that their
 // backoffs are long. Each informer must stop within a second, and not only when its backoff ends.
-// There are five informers because the backoffs are random: one of them may end at this moment.
+// There are five informers because the backoffs are random: a single one might end at the moment of
+// the stop.
 func stopInBackoff(s *storyRun) {
 	s.server.SetDown(true)
 	var all []*storyInformer

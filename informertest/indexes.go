@@ -107,9 +107,9 @@ func blockedIndexFunction(s *storyRun) {
 	s.server.Put(pod(nth(0), onNode("slow")))
 	s.elapse(time.Second)
 	read := make(chan struct{})
-	// If the informer has already called the index function, for the change, it may hold a lock now.
-	// No goroutine of the story may wait for that lock, because time does not advance in a bubble
-	// while a goroutine waits for a lock.
+	// If the informer has already called the index function for the change, it may hold a lock now. No
+	// goroutine of the story may wait for that lock, because time does not advance in a bubble while a
+	// goroutine waits for a lock.
 	if entered.Load() {
 		close(read)
 	} else {

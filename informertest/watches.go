@@ -36,8 +36,8 @@ func watchEndsAtOnce(s *storyRun) {
 }
 
 // bookmarkMovesOn increases the server's resourceVersion without changing pods, and drops older
-// versions. Only from the resourceVersion of a bookmark can the informer then resume without a
-// list, which it must do.
+// versions. The informer must then resume without a list, which is possible only from the
+// resourceVersion of a bookmark.
 func bookmarkMovesOn(s *storyRun) {
 	inf, l := s.follower(5)
 	s.server.ForgetRequests()

@@ -287,9 +287,9 @@ func (r *run) observe(c *client) {
 }
 
 // maySyncOld reports whether a client may sync with a state that is older than objects that it has
-// received. That is possible after a list that failed in the middle, or if the client accepts any
-// state: the next list need only be not older than the received objects. An old server then serves
-// exactly that version.
+// received. A client may do so after a list that failed in the middle, or if it accepts any state:
+// its next list then has the condition "not older than version V". An old server ignores the
+// condition and serves the state at exactly V. Objects of an earlier list may be newer than V.
 func (r *run) maySyncOld(c *client) bool {
 	return (c.spec.Any || r.world.breaksOff()) && slices.ContainsFunc(r.world.Servers, func(s api.Spec) bool { return s.Old })
 }
