@@ -23,8 +23,9 @@ func (w *testStore) load(ctx context.Context, all []string) {
 	}
 }
 
-// TestSyncedUnderSteadyLoad checks that a handler is synced exactly when it has handled the objects
-// of the first list, although it lags: it needs 10 ms per event, and two objects change every 5 ms.
+// TestSyncedUnderSteadyLoad checks that a handler that lags is synced exactly when it has handled
+// the objects of the first list. The handler needs 10 ms per event, and two objects change every 5
+// ms.
 func TestSyncedUnderSteadyLoad(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const objects = 1000
@@ -76,8 +77,9 @@ func TestSyncedUnderSteadyLoad(t *testing.T) {
 	}
 }
 
-// TestResyncNowUnderSteadyLoad checks that a requested resync starts soon, and delivers the
-// unchanged objects, but no version older than the handler has received.
+// TestResyncNowUnderSteadyLoad checks that a requested resync starts soon and delivers the
+// unchanged objects. It must not deliver a version that is older than one that the handler has
+// received.
 func TestResyncNowUnderSteadyLoad(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for _, cfg := range []store.Config{{}, {LogBytes: 1}, {LogBytes: 20 << 10}} {
@@ -187,10 +189,9 @@ func TestCloseAndRunTwice(t *testing.T) {
 	})
 }
 
-// TestSyncedAfterWhatIsInHand checks a handler in the middle of a batch. It has received several
-// changes of one writer, and handled the first, when the first list of another writer contains a
-// later object of the batch. The handler must be synced when it has handled that object, and not
-// before.
+// TestSyncedAfterWhatIsInHand checks a handler in the middle of a batch of changes of one writer.
+// While it handles the first change, another writer lists an object whose change is later in the
+// batch. The handler must be synced when it has handled that object, and not before.
 func TestSyncedAfterWhatIsInHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

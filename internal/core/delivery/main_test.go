@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testStore is a store with one writer, as a reflector would use it.
+// testStore is a store with one writer, which the tests use as a reflector would.
 type testStore struct {
 	t      testing.TB
 	store  *store.Store
@@ -44,14 +44,15 @@ func inBubble(t *testing.T, cfg store.Config, test func(t *testing.T, w *testSto
 	synctest.Test(t, func(t *testing.T) { test(t, newTestStore(t, cfg)) })
 }
 
-// run serves a handler until the test ends.
+// run calls r.Run in a goroutine until the test ends.
 func (w *testStore) run(r *Registration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go r.Run(ctx)
 	w.t.Cleanup(func() { cancel(); <-r.Done() })
 }
 
-// follow runs a handler until the test ends, and returns the received events.
+// follow adds a handler that runs until the test ends. It returns the log to which the handler
+// appends its events.
 func (w *testStore) follow(opts Options) (*Registration, *[]string) {
 	var log []string
 	r := New(w.store, func(_ context.Context, e store.Change) { log = append(log, line(e)) }, opts)

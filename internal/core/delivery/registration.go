@@ -19,20 +19,21 @@ type Func func(context.Context, store.Change)
 type Options struct {
 	// Name names the handler in errors and statistics.
 	Name string
-	// Resync is the period in which the handler receives every object again, spread evenly over the
-	// period. 0 turns it off.
+	// Resync is the period of the resync. Once per period the handler receives every object again,
+	// evenly distributed over the period. 0 means no resync.
 	Resync time.Duration
 	// ResyncStart, in [0, 1), sets where in the key space the first resync sweep starts, so that
 	// several handlers do not sweep the same objects at the same time.
 	ResyncStart float64
-	// Filter, if set, decides which versions of an object the handler sees. The handler receives Added
-	// when an object starts to pass, and Deleted when it no longer passes. Calls of Filter and of the
-	// handler do not overlap. Filter should decode no more than it needs.
+	// Filter, if set, reports whether the handler should see a version of an object. The handler
+	// receives Added when Filter first returns true for an object, and Deleted when Filter then
+	// returns false. Calls of Filter and of the handler do not overlap. To save CPU time, Filter
+	// should not decode objects that it can judge by their metadata.
 	Filter func(*store.Object) bool
-	// UpdateNamesakes matters when a new object has the name of an old one, and no DELETED event of
-	// the old one was received. If it is set, a handler that keeps up receives one Updated event,
-	// like client-go's handlers. If it is not set, or if the handler lags, the handler receives a
-	// Deleted event and an Added event.
+	// UpdateNamesakes applies if a new object has the name of an old one, and the DELETED event of the
+	// old one was missed. If it is true, a handler that keeps up receives one Updated event, like
+	// client-go's handlers. If it is false, or if the handler lags, the handler receives a Deleted
+	// event and then an Added event.
 	UpdateNamesakes bool
 	// OnPanic is called for each panic of the handler or its filter; the handler then continues with
 	// the next event. OnPanic must not block. If it is nil, panics are only counted.
@@ -60,13 +61,13 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// batchSize is the number of changes that a worker reads from the cursor at a time. It limits the
-// changes that the worker keeps in memory.
+// batchSize is the maximum number of changes that a worker reads from the cursor at a time, and so
+// keeps in memory.
 const batchSize = 128
 
-// In one turn, a worker serves a registration without serving another one. The registration then
-// handles one lagFraction-th of the changes that it lags behind, but at least a batch and at most
-// maxTurn.
+// A turn is the time in which a worker serves one registration before it serves another one. In a
+// turn, the registration handles one lagFraction-th of the changes that it lags behind, but at
+// least a batch, and at most maxTurn changes.
 const (
 	lagFraction = 8
 	maxTurn     = 16 * batchSize
@@ -111,8 +112,8 @@ const (
 
 // New registers a handler. The handler first receives every object in the store, as Added events,
 // and then every later change. It is not called before Run. From New until Run returns, the store
-// keeps up to one old version per changed key for the handler. So a registration that is never run
-// must be closed.
+// keeps up to one old version per changed key for the handler. So the caller must close a
+// registration that it never runs.
 func New(s *store.Store, handle Func, opts Options) *Registration {
 	if opts.Workers == nil {
 		opts.Workers = &Workers{}
@@ -180,9 +181,9 @@ func (r *Registration) closeCursor() {
 	r.cursor.Discard()
 }
 
-// Close ends the registration. If Run is running, it returns after the handler's current call;
-// Close does not wait for that. If Run was not called yet, it will return immediately. Further
-// calls do nothing.
+// Close ends the registration. If Run is running, it returns after the handler's current call, but
+// Close does not wait for Run. If Run is called after Close, it returns immediately. Further calls
+// of Close are no-ops.
 func (r *Registration) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,8 +200,9 @@ func (r *Registration) Close() {
 // serve runs one turn: it delivers available changes, and objects of a resync. It returns true if
 // more may be available. Otherwise the cursor, the timer or ResyncNow wakes the registration.
 func (r *Registration) serve(changes []store.Change) (more bool) {
-	// A handler that lags more handles more changes per turn. So handlers of the same objects stay
-	// close to each other in the log, and find objects that another handler has already decoded.
+	// The more a handler lags, the more changes it handles per turn. So the handlers of a store stay
+	// close to each other in the log, and often find an object that another handler has already
+	// decoded.
 	left := int(min(r.cursor.Lag()/lagFraction, maxTurn))
 	// Usually the second round finds no change. That is cheaper than queueing the registration
 	// again.
@@ -269,8 +271,8 @@ func (r *Registration) deliver(ctx context.Context, c store.Change) {
 	r.deliverFiltered(ctx, c)
 }
 
-// deliverFiltered removes the versions that the handler's filter rejects, and calls the handler if
-// one remains.
+// deliverFiltered removes the versions that the filter rejects from a change, and calls the handler
+// if a version remains.
 func (r *Registration) deliverFiltered(ctx context.Context, c store.Change) {
 	if r.opts.Filter != nil {
 		if c.Old != nil && !r.passes(c.Old) {
@@ -298,7 +300,7 @@ func (r *Registration) call(ctx context.Context, c store.Change) {
 	r.handle(ctx, c)
 }
 
-// recover limits a panic of the handler or its filter to the call that raised it.
+// recover recovers from a panic of the handler or its filter, so that only the current call ends.
 func (r *Registration) recover(key string) {
 	v := recover()
 	if v == nil {
@@ -318,9 +320,10 @@ func (r *Registration) noteSynced(unhandled ...store.Change) {
 	}
 }
 
-// Synced returns a channel that is closed when the handler has handled two sets of objects: those
-// of the store's first sync, and those that were stored when the registration was created. It
-// handles each of them in that version or a later one. Later changes do not delay it.
+// Synced returns a channel that is closed when the handler has handled two sets of objects: the
+// objects of the store's first sync, and the objects that were stored when the registration was
+// created. The handler may have handled a later version of them. Later changes do not delay the
+// closing of the channel.
 func (r *Registration) Synced() <-chan struct{} { return r.synced }
 
 // HasSynced reports whether Synced is closed.

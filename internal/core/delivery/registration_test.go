@@ -158,8 +158,8 @@ func TestPanicHurtsOnlyItsOwnCall(t *testing.T) {
 	})
 }
 
-// TestBlockedHandler covers client-go issue 1326. It checks that the pending events of a handler
-// that blocks are at most one per key.
+// TestBlockedHandler checks that a handler that blocks has at most one pending event per key
+// (client-go issue 1326).
 func TestBlockedHandler(t *testing.T) {
 	inBubble(t, store.Config{LogBytes: 4 << 10}, func(t *testing.T, w *testStore) {
 		release := make(chan struct{})
@@ -192,8 +192,8 @@ func TestBlockedHandler(t *testing.T) {
 	})
 }
 
-// checkChains checks that each event's old version is the previously seen one, and the final
-// version of each key.
+// checkChains checks that the old version in each event is the version in the previous event of the
+// key. It also checks the last version of each key.
 func checkChains(t *testing.T, log []string, want map[string]string) {
 	t.Helper()
 	last := map[string]string{}

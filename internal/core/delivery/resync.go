@@ -20,9 +20,9 @@ func (r *Registration) resync(ctx context.Context) {
 	}
 }
 
-// resynced calls the handler with an object again, unless the handler must first receive a change
-// of it. It also skips a version that is no longer the newest, because the handler may never
-// receive that version's change. It reports whether it called the handler.
+// resynced calls the handler with an object again. It skips the object if the handler must first
+// receive a change of it. It also skips a version that is no longer the newest, because the handler
+// may never receive the change to that version. It reports whether it called the handler.
 func (r *Registration) resynced(ctx context.Context, o *store.Object) bool {
 	if !r.cursor.Saw(o) || r.opts.Filter != nil && !r.passes(o) {
 		return false
@@ -31,10 +31,10 @@ func (r *Registration) resynced(ctx context.Context, o *store.Object) bool {
 	return true
 }
 
-// ResyncNow requests every object again, without delay. It does not wait. The handler receives
-// batches of 128 objects alternating with batches of changes. Several calls before the resync
-// starts request one resync. An object that changes or is deleted during the resync may be
-// delivered only with its change.
+// ResyncNow requests a resync that starts immediately. It does not block. The handler receives each
+// object again, in batches of 128 objects that alternate with batches of changes. Several calls
+// before the resync starts request one resync. An object that changes or is deleted during the
+// resync may be delivered only with its change.
 func (r *Registration) ResyncNow() {
 	r.resyncs.Store(true)
 	r.wake()
@@ -49,7 +49,7 @@ type fullResync struct {
 func (w *fullResync) begin() { w.on, w.after = true, "" }
 
 // continueResync delivers the next batch of the resync that ResyncNow requested. It returns false
-// if there is none.
+// if no such resync is active.
 func (r *Registration) continueResync(ctx context.Context) bool {
 	w := &r.fullResync
 	if !w.on {

@@ -45,8 +45,8 @@ func (r *Registration) Stats() Stats {
 	return s
 }
 
-// calls measures the calls of one handler, which do not overlap. Stats may read it at the same
-// time. Times are durations since base, because time.Since reads one clock and time.Now reads two.
+// calls measures the calls of one handler, which do not overlap. Stats may read them during a call.
+// Times are durations since base, because time.Since reads one clock and time.Now reads two.
 type calls struct {
 	base    time.Time
 	began   atomic.Int64 // the time of the start of the current call plus one nanosecond; 0: no call
@@ -57,7 +57,7 @@ type calls struct {
 }
 
 // longestWindow is the minimum time for which Stats reports the longest call. The maximum is twice
-// that.
+// longestWindow.
 const longestWindow = 5 * time.Minute
 
 // begin records the start of a call and returns its time.
@@ -106,11 +106,12 @@ func (c *calls) longestRecent() (longest time.Duration) {
 
 func windowOf(since time.Duration) uint64 { return uint64(since / longestWindow) }
 
-// windowBits is enough for the windows of 159 years. The other bits of a word contain a duration in
-// microseconds, of up to 12 days.
+// windowBits is the number of bits of a window's number, enough for the windows of 159 years. The
+// other bits of the word contain a duration of up to 12 days, in microseconds.
 const windowBits = 24
 
-// pack packs a window and a duration into one word, so that a reader loads both in one operation.
+// pack packs the number of a window and a duration into one word, so that a reader loads both in
+// one operation.
 func pack(window uint64, d time.Duration) uint64 {
 	const maxMicros = 1<<(64-windowBits) - 1
 	return window<<(64-windowBits) | min(uint64(max(d, 0)/time.Microsecond), maxMicros)

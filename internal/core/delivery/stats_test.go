@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// TestCalls checks that Stats reports a call while it lasts, the longest call for five to ten
-// minutes after its end, and the total time always. A call that panics counts as well.
+// TestCalls checks that Stats reports the current call, the longest call of the last five to ten
+// minutes, and the total time of all calls. A call that panics counts as well.
 func TestCalls(t *testing.T) {
 	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		took := map[string]time.Duration{"d/a": time.Second, "d/b": 3 * time.Second, "d/c": 2 * time.Second}
@@ -81,7 +81,7 @@ func TestSwept(t *testing.T) {
 }
 
 // TestResyncNowOfWhatGoes checks that an object that is deleted during a resync is not resynced
-// afterwards, even if the handler has not received its deletion, or the deleted version.
+// after its deletion. The handler may not yet have received the deletion, or the deleted version.
 func TestResyncNowOfWhatGoes(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -106,7 +106,7 @@ DELETED d/b 2→- coalesced unknown`},
 				var log []string
 				var r *Registration
 				r = New(w.store, func(_ context.Context, e store.Change) {
-					// Only this handler writes to the store meanwhile.
+					// At this time, only this handler writes to the store.
 					log = append(log, line(e))
 					switch {
 					case len(log) == len(tc.held):

@@ -11,8 +11,8 @@ import (
 const (
 	// sweepTick is the shortest time between two batches of a sweep.
 	sweepTick = 5 * time.Millisecond
-	// sweepLate limits a batch after a delay to the objects that are due within sweepLate. The sweep
-	// stays behind instead of delivering a burst.
+	// After a delay, a batch has at most the objects that are due within sweepLate. So the sweep stays
+	// behind instead of delivering a burst.
 	sweepLate = 20 * time.Millisecond
 )
 
@@ -77,7 +77,7 @@ func (w *sweep) due(now time.Time) iter.Seq[*store.Object] {
 }
 
 // note adds a batch to passed. n is the number of all objects, and before is the last key visited
-// before the batch. first reports that the batch started at w.start.
+// before the batch. first is true if the batch started at w.start.
 func (w *sweep) note(first bool, before string, batch, n int) {
 	switch passed := w.passed.Load(); {
 	case first:
@@ -122,7 +122,7 @@ func (w *sweep) yieldBatch(batch int, yield func(*store.Object) bool) {
 }
 
 // keyAt returns the last key of the first start·n objects, or "" if there are none. It visits these
-// objects, once for each sweep.
+// objects, so it is called only once for each sweep.
 func keyAt(snap *store.Snapshot, start float64) (key string) {
 	left := int(start * float64(snap.Len()))
 	for o := range snap.All() {

@@ -44,8 +44,8 @@ func TestResyncIsLevel(t *testing.T) {
 	})
 }
 
-// TestResyncAfterABusyHandler checks that after a long call the resync does not deliver the delayed
-// objects in a burst.
+// TestResyncAfterABusyHandler checks that after a long call of the handler, the resync does not
+// deliver all delayed objects in a burst.
 func TestResyncAfterABusyHandler(t *testing.T) {
 	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		w.sync(names(1000)...)

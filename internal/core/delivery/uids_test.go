@@ -13,8 +13,9 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// TestUIDs checks that a handler receives each object that existed, for any lag, and receives no
-// change from one object to another, unless it has UpdateNamesakes.
+// TestUIDs checks handlers that keep up and handlers that lag. A handler must receive each object
+// that existed. It must receive no change from one object to another, unless UpdateNamesakes is
+// set.
 func TestUIDs(t *testing.T) {
 	const keepingUp = `
 ADDED d/a -→1 initial
@@ -218,7 +219,7 @@ type uidWatcher struct {
 	pause   time.Duration
 	seen    map[string]*life
 	current map[string]string // uid by key
-	before  map[string]bool   // uids that were deleted before it started
+	before  map[string]bool   // uids that were deleted before the handler started
 	wrong   []string
 }
 

@@ -13,11 +13,11 @@ import (
 // handlers wakes a few goroutines instead of a thousand. The zero value is ready to use. Do not
 // copy a Workers after first use.
 //
-// A registration with pending work is queued, at most once. A worker that takes a registration
-// while others are queued first wakes or starts the next worker. So a handler that blocks delays no
-// other handler. There is about one worker for each registration that is being served, plus the
-// next one and the idle ones. Up to GOMAXPROCS workers are idle, and none after the last
-// registration has ended.
+// A registration with pending work is in the queue at most once. If other registrations are queued
+// when a worker takes one, the worker first wakes or starts another worker. So a handler that
+// blocks delays no other handler. There is about one worker for each registration that is being
+// served, plus one that was just woken, and the idle workers. Up to GOMAXPROCS workers are idle,
+// and none after the last registration has ended.
 type Workers struct {
 	queued atomic.Int64 // registrations in bulk and in queue
 	bulk   atomic.Pointer[bulkQueue]
@@ -32,7 +32,8 @@ type Workers struct {
 }
 
 // bulkQueue is a queue of many registrations that were queued at the same time. Workers take
-// registrations from it without a lock. With a lock, they would wait for it longer than they work.
+// registrations from it without a lock. With a lock, they would wait for the lock longer than they
+// work.
 type bulkQueue struct {
 	of    []*Registration
 	taken atomic.Int64 // may exceed len(of)
@@ -47,7 +48,7 @@ type serveState uint32
 const (
 	inactive serveState = iota // it has not started, or has ended
 	resting                    // it has nothing to do
-	// It is in a queue, or a worker has taken it and not started to serve it.
+	// It is in a queue, or a worker has taken it but does not serve it yet.
 	queued
 	served  // a worker serves it now
 	requeue // it was woken while being served, and will be queued again
@@ -145,8 +146,8 @@ func (w *Workers) loop() {
 			w.mu.Unlock()
 		}
 		w.serve(r, changes)
-		// Let other workers continue. Handlers of the same objects then stay close to each other in the
-		// log, and find objects that another handler has already decoded.
+		// Let other workers continue. Then the handlers of a store stay close to each other in the log,
+		// and often find an object that another handler has already decoded.
 		runtime.Gosched()
 	}
 }
@@ -225,8 +226,8 @@ func (w *Workers) serve(r *Registration, changes []store.Change) {
 	returned = true
 }
 
-// settle records that a worker has served a registration. more reports that the registration has
-// more to do.
+// settle records that a worker has served a registration. more is true if the registration has more
+// to do.
 func (w *Workers) settle(r *Registration, more bool) {
 	switch {
 	case r.ctx.Err() != nil:

@@ -34,8 +34,8 @@ func waitFor(all []*Registration) {
 	}
 }
 
-// TestWorkersOfBlockedHandlers checks that, for any number of blocked handlers, all other handlers
-// receive events immediately, and that a blocked handler later continues where it was.
+// TestWorkersOfBlockedHandlers checks that all other handlers receive events immediately, however
+// many handlers block. A handler that no longer blocks must continue with its next event.
 func TestWorkersOfBlockedHandlers(t *testing.T) {
 	const handlers = 200
 	synctest.Test(t, func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestWorkersOfBlockedHandlers(t *testing.T) {
 	})
 }
 
-// TestIdleWorkers checks that after any number of handlers have blocked, only a few goroutines wait
-// for work, and none after the last registration has ended.
+// TestIdleWorkers checks that only a few goroutines wait for work after many handlers have blocked,
+// and none after the last registration has ended.
 func TestIdleWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -100,9 +100,10 @@ func TestIdleWorkers(t *testing.T) {
 	})
 }
 
-// TestHandlersShareDecoded checks that several handlers decode at most half as many values as if
-// each handler decoded each object. Handlers share decoded values because they stay close to each
-// other. Before turns were limited, each handler decoded nearly all objects again.
+// TestHandlersShareDecoded checks that the handlers of a store share decoded values, because they
+// stay close to each other in the log. Together they must decode at most half as many values as if
+// each handler decoded each object. Without limited turns, each handler decoded nearly all objects
+// again.
 func TestHandlersShareDecoded(t *testing.T) {
 	const handlers, objects = 100, 4000
 	// With one processor, the workers alone determine the order.
@@ -138,8 +139,8 @@ func TestHandlersShareDecoded(t *testing.T) {
 	waitFor(all)
 }
 
-// TestTurns checks that a registration handles more per turn the further it lags, so that it
-// catches up with the others.
+// TestTurns checks that a registration that lags more handles more changes per turn, so that it
+// catches up with the other registrations.
 func TestTurns(t *testing.T) {
 	for _, of := range []struct{ behind, want int }{
 		{10, 10}, {batchSize * lagFraction, batchSize}, {4 * batchSize * lagFraction, 4 * batchSize}, {maxTurn * (lagFraction + 2), maxTurn},
@@ -163,7 +164,7 @@ func TestTurns(t *testing.T) {
 }
 
 // goroutinesIn returns how many goroutines have a method of this package on their stack.
-// runtime.NumGoroutine still counts ended ones for a while.
+// runtime.NumGoroutine would also count goroutines that have just ended.
 func goroutinesIn(method string) int {
 	stacks := make([]byte, 1<<20)
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "delivery."+method+"(")
@@ -262,7 +263,7 @@ func TestBulkQueue(t *testing.T) {
 	}
 	w.waking.Store(true) // no worker is started
 	w.Notify(owners)
-	w.Notify(owners[:5]) // these are queued already
+	w.Notify(owners[:5]) // these registrations are already queued
 	for w.queued.Load() > 0 {
 		got = append(got, w.take())
 		w.queued.Add(-1)

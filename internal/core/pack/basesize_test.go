@@ -10,8 +10,8 @@ import (
 )
 
 // TestBaseIsNotMuchLarger checks that an object is not packed against a base that is much larger
-// than the object. The base's own object may be deleted, and then the small object alone would keep
-// the large base in memory.
+// than the object. The base's own object may be deleted. Then the small object alone would keep the
+// large base in memory.
 func TestBaseIsNotMuchLarger(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)

@@ -62,7 +62,7 @@ func TestPackAnything(t *testing.T) {
 	}
 }
 
-// FuzzUnpack checks that damaged bytes cause no panic.
+// FuzzUnpack checks that Unpack does not panic if the bytes are damaged.
 func FuzzUnpack(f *testing.F) {
 	raws := podsim.Spread(wire.Protobuf.String(), dictSamples+3)
 	d := newDictionary(raws[:dictSamples])

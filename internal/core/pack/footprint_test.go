@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestFootprint checks that the footprint approximates the memory of the groups without their
-// objects, both while the objects are stored and after they were freed.
+// TestFootprint checks that the footprint is close to the memory of the groups without the objects
+// of the groups. It checks this while the objects are stored, and again after they were freed.
 func TestFootprint(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	p := New()
@@ -42,7 +42,7 @@ func TestFootprint(t *testing.T) {
 	s.objects = nil
 	afterGC(t, "all bases have ended", func() bool { return k.count() == 0 })
 	empty := testenv.LiveBytes()
-	// An object of s uses 72 bytes and its name 40. They are not memory of siblings.
+	// In s, an object uses 72 bytes and its name 40. These bytes are not memory of siblings.
 	if took := full - empty - int64(packed); counted < took/4 || counted > took*2 {
 		t.Errorf("groups count for %d bytes, and take some %d", counted, took)
 	}
@@ -61,8 +61,8 @@ func (k *siblings) count() int {
 	return k.bases
 }
 
-// TestFootprintOfPins checks that the footprint counts a base whose own object changed or was
-// deleted, until no object is packed against the base.
+// TestFootprintOfPins checks a base whose own object changed or was deleted. The footprint must
+// count the base until no other object is packed against it.
 func TestFootprintOfPins(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	rnd := newRand(9)

@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// The first dictionary is made of the first object. The second has dictSamples samples, every
-	// sampleEvery-th object, because consecutive objects are similar. Each later dictionary is made
-	// after renewFactor times as many objects as the previous one, so dictionaries follow changes
-	// of the objects.
+	// The first dictionary consists of the first object. The second one has dictSamples samples. Every
+	// sampleEvery-th object becomes a sample, because consecutive objects are too similar. For each
+	// later dictionary, that distance is renewFactor times as long as for the previous one, so
+	// dictionaries follow changes of the objects.
 	sampleEvery = 384
 	renewFactor = 16
 	// sampleBytes is the maximum size of a sample: dictSamples of them must fit into a dictionary.
 	sampleBytes = maxDictBytes / dictSamples
 )
 
-// Packer creates dictionaries and packs with the newest. It is safe for concurrent use. Use New to
-// create one.
+// Packer creates dictionaries, and packs objects with the newest dictionary. It is safe for
+// concurrent use. Use New to create one.
 type Packer struct {
 	current  atomic.Pointer[Dictionary] // nil before the first dictionary
 	siblings *siblings
 
 	mu      sync.Mutex
 	samples [][]byte // for the next dictionary: at most dictSamples
-	every   int      // one of this number of objects becomes a sample
+	every   int      // the distance of samples: every such object becomes one
 	objects int      // objects since the last sample
 }
 
@@ -43,10 +43,11 @@ func (p *Packer) Pack(dst, raw []byte) (packed []byte, d *Dictionary) {
 	return d.pack(dst, raw), d
 }
 
-// PackSibling packs an object of a group, such as the replicas of a workload. It is like Pack, but
-// if another object of the group is similar, it packs raw as a patch of that object. The result is
-// then often a tenth as large. The caller should pass the result to Note if it stores it. If
-// name.Group is empty, the object has no group, and PackSibling, Note and Release treat it alone.
+// PackSibling packs an object of a group, such as the replicas of a workload. If another object of
+// the group is similar, PackSibling packs raw as a patch of that object, and the result is often a
+// tenth as large. Otherwise it does the same as Pack. A caller that stores the result should pass
+// it to Note. If name.Group is empty, the object has no group: PackSibling is the same as Pack, and
+// Note and Release are no-ops.
 func (p *Packer) PackSibling(dst, raw []byte, name Name) (packed []byte, d *Dictionary) {
 	if packed, d = p.siblings.pack(dst, raw, name); d != nil {
 		return packed, d
@@ -54,9 +55,9 @@ func (p *Packer) PackSibling(dst, raw []byte, name Name) (packed []byte, d *Dict
 	return p.Pack(dst, raw)
 }
 
-// Note records an object of a group that PackSibling packed with d. packed are the bytes that the
-// caller stores. While the caller stores them, PackSibling may pack other objects against this
-// object.
+// Note records an object of a group that PackSibling packed with d. packed contains the bytes that
+// the caller stores, and size is the object's size before packing. Until the caller calls Release,
+// PackSibling may pack other objects against this object.
 func (p *Packer) Note(name Name, d *Dictionary, packed string, size int) {
 	if d != nil && d.base == nil && name.Group != "" {
 		p.siblings.note(name, d, packed, size)
@@ -64,8 +65,8 @@ func (p *Packer) Note(name Name, d *Dictionary, packed string, size int) {
 }
 
 // Release records that the caller no longer stores the bytes that it passed to Note, because the
-// object changed or was deleted. If other objects are packed against the object, only they keep the
-// bytes in memory, and Size counts the bytes.
+// object changed or was deleted. If other objects are packed against the object, they keep the
+// bytes in memory, and Size then counts the bytes.
 func (p *Packer) Release(name Name, d *Dictionary, packed string) {
 	if d != nil && d.base == nil && name.Group != "" {
 		p.siblings.release(name, packed)
@@ -73,8 +74,8 @@ func (p *Packer) Release(name Name, d *Dictionary, packed string) {
 }
 
 // Observe records an object that the caller stores. It may copy raw as a sample, and creates a
-// dictionary if it has enough samples. A caller that observes its first object before it packs it
-// needs no object without a dictionary.
+// dictionary if it has enough samples. A caller that calls Observe with its first object before it
+// packs the object has a dictionary for every object.
 func (p *Packer) Observe(raw []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,8 +92,9 @@ func (p *Packer) Observe(raw []byte) {
 }
 
 // Size returns the size of the newest dictionary, of the samples and of the siblings' bases, in
-// bytes. It does not count a base's bytes while the caller stores the base's object, because both
-// share the bytes. It does not count older dictionaries, to which only packed objects refer.
+// bytes. While the caller stores a base's own object, Size does not count the base's bytes, because
+// the base and the object share them. Size does not count older dictionaries, because only packed
+// objects refer to them.
 func (p *Packer) Size() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +123,8 @@ const (
 
 // Dictionary packs and unpacks objects. It is created from a few samples, and is immutable and safe
 // for concurrent use. The caller must keep the dictionary as long as it stores an object that was
-// packed with the dictionary. The nil *Dictionary is valid: it stores objects without packing them.
+// packed with the dictionary. A nil *Dictionary is valid: it copies objects without compressing
+// them.
 //
 // A dictionary packs with S2 against whole sample objects, at most 32 KiB in total. The tables of
 // S2's encoder are several times larger. They are in scratch, which the garbage collector frees

@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// held is a packed object as a caller stores it, and the raw bytes.
+// held contains a packed object with its dictionary, as a caller stores them, and the raw bytes.
 type held struct {
 	raw    []byte
 	packed string
@@ -26,8 +26,8 @@ func take(p *Packer, raw []byte) (h held, renewed bool) {
 	return held{raw, string(packed), d}, p.current.Load() != before
 }
 
-// TestSecondDictionary checks that the first dictionary, of consecutive objects, is soon replaced
-// by a dictionary with samples from the whole list.
+// TestSecondDictionary checks that a dictionary with samples from the whole list soon replaces the
+// first dictionary.
 func TestSecondDictionary(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	p, sim := New(), podsim.New(3000, 1)
@@ -56,7 +56,7 @@ func TestSecondDictionary(t *testing.T) {
 }
 
 // TestNewDictionaries checks that the packer creates a dictionary from the first object, and later
-// ones from samples at growing intervals. Old objects must still unpack with their own
+// dictionaries from samples at growing intervals. Old objects must still unpack with their own
 // dictionaries.
 func TestNewDictionaries(t *testing.T) {
 	testenv.SkipUnderRace(t)

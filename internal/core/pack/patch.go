@@ -9,12 +9,13 @@ import (
 )
 
 const (
-	seedLength = 8 // number of equal bytes with which a copy at another distance must start
+	seedLength = 8 // a copy at another distance must start with this number of equal bytes
 	indexEvery = 4 // the distance of two indexed places of the base
 	// patchSeek is the number of consecutive literals after which a patch builds an index of the next
-	// patchWindow bytes of the base. Before that, the patch tries the distances (from a place in raw
-	// to the equal bytes in base) that fit after most changes: the current one, one or two bytes more
-	// or less, the previous one, and the distance of the two ends.
+	// patchWindow bytes of the base. A distance is the position of bytes in the base minus their
+	// position in raw. Before it builds the index, the patch tries the distances that fit after most
+	// changes: the current distance, one or two bytes more or less, the previous distance, and the
+	// distance of the two ends.
 	patchSeek   = 12
 	patchWindow = 1 << 10
 	windowBits  = 9
@@ -23,9 +24,9 @@ const (
 // MaxPatched is the maximum size of base and of raw in AppendPatch, in bytes.
 const MaxPatched = maxSibling
 
-// AppendPatch appends a patch to dst that turns base, an earlier version of the same object, into
-// raw. ok is false if the patch would be longer than most bytes, or if base or raw is larger than
-// MaxPatched.
+// AppendPatch appends a patch to dst. The patch turns base, an earlier version of an object, into
+// raw. ok is false if the patch would be longer than the limit most, or if base or raw is larger
+// than MaxPatched.
 //
 // AppendPatch does not retain its arguments. AppendPatch and [ApplyPatch] are safe for concurrent
 // use.
@@ -60,14 +61,13 @@ func AppendPatch(dst, base, raw []byte, most int) (_ []byte, ok bool) {
 // patcher writes a patch.
 type patcher struct {
 	encoder
-	// Distances from a place in raw to the corresponding place in the base: the current distance,
-	// the previous distance, and the distance of the two ends.
+	// The current distance (see patchSeek), the previous distance, and the distance of the two ends.
 	distance, before, end int
 	places                window
 }
 
-// window maps the hash of eight bytes of the base to the place of these bytes. 0 means that there
-// is no place, and n means place n-1.
+// window maps the hash of eight bytes of the base to the place of these bytes in the base. 0 means
+// that there is no place, and n means place n-1.
 type window [1 << windowBits]uint16
 
 func placeIn(x uint64) uint64 { return x * 0x9e3779b97f4a7c15 >> (64 - windowBits) }
@@ -82,9 +82,9 @@ func (w *window) fill(base []byte, from int) {
 	}
 }
 
-// find returns a place in the base from which on n bytes equal those of raw[at:]. It sets
-// p.distance to place - at. n is 0 if there is no such place. literals is the number of literals
-// before at.
+// find returns a place in the base such that the n bytes there equal the n bytes at raw[at:]. It
+// sets p.distance to place - at. n is 0 if there is no such place. literals is the number of
+// literals before at.
 func (p *patcher) find(at, literals int) (place, n int) {
 	if p.begins(at+p.distance, at) {
 		place = at + p.distance
@@ -127,8 +127,8 @@ func (p *patcher) move(at, place int) (_, n int) {
 }
 
 // ApplyPatch appends to dst the object that the patch creates from base. size is the object's size
-// in bytes. If the patch and the base do not fit together, ApplyPatch returns dst and ErrCorrupt,
-// but it does not notice every wrong base. It retains neither base nor patch.
+// in bytes. If ApplyPatch notices that the patch was not made from base, it returns dst and
+// ErrCorrupt. It does not notice every wrong base. It retains neither base nor patch.
 func ApplyPatch(dst, base []byte, patch string, size int) ([]byte, error) {
 	out, ok := decodeBlock(dst, base, views.Bytes(patch), size)
 	if !ok {
@@ -138,7 +138,7 @@ func ApplyPatch(dst, base []byte, patch string, size int) ([]byte, error) {
 }
 
 // shortest is the minimum length of a copy, which is a part of a block that repeats bytes of the
-// base. S2 has no shorter repeat.
+// base. S2 does not allow shorter copies.
 const shortest = 4
 
 // encoder writes an S2 block that creates raw from literal bytes and from copies of parts of base.

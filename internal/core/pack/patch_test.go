@@ -81,8 +81,8 @@ func TestPatchBound(t *testing.T) {
 	}
 }
 
-// TestApplyPatchRefuses checks that ApplyPatch returns ErrCorrupt for another size, a base that is
-// too short, and a patch that is cut off.
+// TestApplyPatchRefuses checks that ApplyPatch returns ErrCorrupt if the size is wrong, the base is
+// too short, or the patch is cut off.
 func TestApplyPatchRefuses(t *testing.T) {
 	base := []byte(noise(newRand(6), 500))
 	raw := append(bytes.Clone(base[:499]), '+')

@@ -18,11 +18,11 @@ const (
 	// maxLarger is the maximum ratio of a base's size to an object's size. Without this limit, one
 	// small object could keep a large base in memory.
 	maxLarger = 2
-	// An object is not packed against its base if the result would have more than 1/farRatio of the
+	// An object is not packed against its base if the result would be larger than 1/farRatio of the
 	// object's size.
 	farRatio = 5
-	// After maxMisses consecutive objects that are not similar to a base, the base is replaced.
-	// Fewer may be exceptions.
+	// After maxMisses consecutive objects that are not similar to a base, the base is replaced. One or
+	// two such objects may be exceptions.
 	maxMisses = 3
 	// maxCandidates is the maximum number of groups that have only a candidate for a base.
 	maxCandidates = 1024
@@ -32,8 +32,8 @@ const (
 )
 
 // siblings packs the objects of a group, such as the replicas of a workload, as patches of one
-// object of the group, the base. The parts that the objects have in common, even parts that no
-// other group has, are therefore stored once per group. It is safe for concurrent use.
+// object of the group, the base. So the parts that these objects have in common are stored once per
+// group, even parts that no other group has. It is safe for concurrent use.
 //
 // A base is an object that was packed with a dictionary, so unpacking any object takes at most two
 // steps. The base is stored packed. While the base's own object is stored, both share their bytes.
@@ -43,7 +43,7 @@ type siblings struct {
 
 	mu         sync.Mutex
 	groups     map[uint64]weak.Pointer[Dictionary] // the groups that have a base
-	most       int                                 // maximum of groups since the map was allocated
+	most       int                                 // the maximum len(groups) since the map was allocated
 	candidates map[uint64]*base                    // objects that may become a base, by group
 	bases      int                                 // live bases, including replaced ones
 	pins       int64                               // bytes of bases whose objects are no longer stored
@@ -69,9 +69,9 @@ type baseBuffer struct {
 	bytes []byte
 }
 
-// baseBuffers caches the unpacked bases that were used last, about one per processor: in the order
-// of keys, an object often has the same base as the object before it. The garbage collector frees
-// unused buffers.
+// baseBuffers caches the unpacked bases that were used last, about one per processor. If objects
+// are packed in the order of their keys, consecutive objects often have the same base. The garbage
+// collector frees unused buffers.
 var baseBuffers = sync.Pool{New: func() any { return new(baseBuffer) }}
 
 // unpack returns the base's raw bytes. They are in buf.
@@ -110,14 +110,15 @@ func newSiblings() *siblings {
 	return &siblings{seed: maphash.MakeSeed()}
 }
 
-// Name identifies an object and the group of its siblings. Group is empty if it has none.
+// Name identifies an object and the group of its siblings. Group is empty if the object has no
+// group.
 type Name struct{ Group, Object string }
 
 func (k *siblings) hash(text string) uint64 { return maphash.String(k.seed, text) }
 
-// find returns the dictionary of a group, or nil. If the group has only a candidate, which is
-// another object, find returns a new dictionary whose base is the candidate. fresh is then true. A
-// caller that packs with the dictionary must pass it to keep.
+// find returns the dictionary of a group, or nil. If the group has only a candidate, and the
+// candidate is not the object itself, find returns a new dictionary whose base is the candidate.
+// fresh is then true. A caller that packs with the dictionary must pass it to keep.
 func (k *siblings) find(group uint64, object string) (d *Dictionary, fresh bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -141,7 +142,7 @@ func (k *siblings) keep(d *Dictionary) *Dictionary {
 		if other.base == d.base {
 			return other
 		}
-		return d // the group has another base meanwhile: no other object will use d
+		return d // another goroutine gave the group a different base, so no other object will use d
 	}
 	if k.groups == nil {
 		k.groups = map[uint64]weak.Pointer[Dictionary]{}
@@ -154,7 +155,7 @@ func (k *siblings) keep(d *Dictionary) *Dictionary {
 	return d
 }
 
-// end removes a base to which no packed object refers any more. The runtime calls it after it
+// end removes a base to which no packed object refers any more. The runtime calls end after it has
 // collected the base's dictionary.
 func (k *siblings) end(b *base) {
 	k.mu.Lock()
@@ -197,7 +198,7 @@ func (k *siblings) miss(d *Dictionary) {
 	}
 	if k.groups[b.group].Value() == d {
 		delete(k.groups, b.group)
-		k.pin(b) // release can no longer find b when its object is deleted
+		k.pin(b) // later, release cannot find b, because b is no longer the group's base
 	}
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestSiblings checks that replicas of workloads with nothing in common, packed against each other,
-// need at most a seventh of the bytes that they need when packed separately, and that they are
-// unpacked unchanged.
+// TestSiblings packs the replicas of workloads that have nothing in common. Replicas that are
+// packed against each other must need at most a seventh of the bytes that they need when packed
+// separately. They must be unpacked unchanged.
 func TestSiblings(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
@@ -50,7 +50,7 @@ func TestSiblingsThatBecomeOthers(t *testing.T) {
 	sim := podsim.NewUnlike(100, 7)
 	var last *member
 	for i := range 12 {
-		pod := sim.Pod(40 + i) // of one workload, except for dissimilar ones
+		pod := sim.Pod(40 + i) // the pods are of one workload, and a few are dissimilar
 		raw, err := pod.Marshal()
 		check.NoError(t, err)
 		last = s.add(Name{s.objects[0].name.Group, pod.Name}, raw)
@@ -111,7 +111,8 @@ func TestSiblingsAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// FuzzUnpackSibling checks that damaged bytes cause an error or other bytes, and never a panic.
+// FuzzUnpackSibling checks that damaged bytes never cause a panic: they cause an error, or are
+// unpacked to other bytes.
 func FuzzUnpackSibling(f *testing.F) {
 	s := newGroups(f, podsim.NewUnlike(2_000, 1), 10)
 	var d *Dictionary
@@ -134,8 +135,8 @@ func FuzzUnpackSibling(f *testing.F) {
 	})
 }
 
-// TestSiblingsOfTwoKinds checks that an exception in a group does not affect its other objects. If
-// objects of two kinds alternate, the objects of one kind must have siblings.
+// TestSiblingsOfTwoKinds checks that one dissimilar object in a group does not affect the group's
+// other objects. If objects of two kinds alternate, the objects of one kind must have siblings.
 func TestSiblingsOfTwoKinds(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
@@ -241,8 +242,8 @@ func TestNothingIsNoBase(t *testing.T) {
 	}
 }
 
-// TestBasesStayUnpacked checks that most objects, in the order of their keys, find their base
-// already unpacked in a buffer.
+// TestBasesStayUnpacked unpacks objects in the order of their keys, and checks that the bases of
+// most of them are already unpacked in a buffer.
 func TestBasesStayUnpacked(t *testing.T) {
 	testenv.SkipUnderRace(t) // the race detector makes a sync.Pool drop values at random
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
@@ -267,8 +268,8 @@ func TestBasesStayUnpacked(t *testing.T) {
 	}
 }
 
-// TestUnpackRefuses checks that bytes that were not packed with a dictionary cause ErrCorrupt, and
-// so does a wrong size.
+// TestUnpackRefuses checks that Unpack returns ErrCorrupt if the size is wrong, or if the bytes
+// were not packed with the dictionary.
 func TestUnpackRefuses(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 10)
 	var plain, sibling *member
