@@ -85,9 +85,9 @@ func (f *forwardedLists) note(r *http.Request) {
 	}
 }
 
-// startControlPlane starts both programs on a separate cluster, behind a proxy. Both get args in
-// addition to their usual arguments. On the shared cluster, the garbage collector would delete the
-// simulated pods, because their owners do not exist.
+// startControlPlane starts both programs behind a proxy, with args in addition to their usual
+// arguments. They use a separate cluster, because on the shared cluster the garbage collector would
+// delete the simulated pods, whose owners do not exist.
 func startControlPlane(t *testing.T, ctx context.Context, args ...string) *controlPlane {
 	t.Helper()
 	logf := func(format string, args ...any) { t.Logf(format, args...) }

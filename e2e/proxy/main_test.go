@@ -38,8 +38,8 @@ var (
 	// clients are kubectl and the programs of the control plane. They are built before the tests,
 	// because a build may take longer than deadline.
 	clients cluster.Clients
-	// callers signs the client certificates that the API server accepts, and therefore also the proxy.
-	// fronts signs the certificates of front proxies.
+	// callers signs the client certificates that the API server accepts. The proxy therefore accepts
+	// them too. fronts signs the certificates of front proxies.
 	callers, fronts *testenv.Authority
 )
 

@@ -311,8 +311,8 @@ func TestRollingRestart(t *testing.T) {
 		t.Errorf("%d connections were refused", b.refused)
 	}
 	// All watches were at the second replica when it was restarted. The first replica must now serve
-	// those that the second one served from its cache. Pods do not change, so a watch of pods resumes
-	// from its last bookmark, which must be new enough for the first replica.
+	// each watch that the second replica had served from its cache. Pods do not change, so a watch of
+	// pods resumes from its last bookmark, which must be new enough for the first replica.
 	if n := replicas[0].metric(t, ctx, cfg, `weir_proxy_served_total{`, `verb="watch"`); n < watchers || watchers == 0 {
 		t.Errorf("%d watches of the cache went on from there, of %d", n, watchers)
 	}

@@ -227,8 +227,8 @@ func (a *answer) late() bool {
 }
 
 // early reports whether kube-apiserver rejected the timeout or the path, which it checks before it
-// authenticates the caller. The proxy checks credentials and impersonation first, and refuses such
-// a caller without checking the timeout or the path.
+// authenticates the caller. The proxy checks credentials and impersonation first. If it refuses the
+// caller, it does not check the timeout or the path.
 func (e *exchange) early() bool {
 	path := e.theirs.code == http.StatusInternalServerError &&
 		(e.request.method == http.MethodHead || bytes.Contains(e.theirs.body, []byte("failed to create RequestInfo")))

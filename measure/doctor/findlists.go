@@ -18,9 +18,9 @@ const (
 	// pollListsEach is the least number of LISTs per machine. A deployment whose replicas LIST when
 	// they start sends fewer.
 	pollListsEach = 10
-	// LISTs are regular if a share of at least pollRegular of them follows the previous one after the
-	// same interval, of at most pollInterval. Requests without a timer do not have that by chance. At
-	// longer intervals, polling costs less than a WATCH.
+	// LISTs are regular if at least the share pollRegular of them follow the previous one after the
+	// same interval, and this interval is at most pollInterval. Requests without a timer do not have
+	// such an interval by chance. If the interval is longer, polling costs less than a WATCH.
 	pollRegular  = 0.6
 	pollInterval = 10 * time.Minute
 	// Several replicas or threads that poll have no common interval, but a higher rate than a person.

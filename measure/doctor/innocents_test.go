@@ -212,8 +212,8 @@ func (w *world) poller(r request) {
 	}
 }
 
-// resyncer adds LISTs of each namespace, or of all objects by each of several workers, every 6 to
-// 12 hours.
+// resyncer adds LISTs every 6 to 12 hours: either one of each namespace, or one of all objects by
+// each of several workers.
 func (w *world) resyncer(r request) {
 	r.verb, r.resource, r.group = "list", "deployments", "apps"
 	every, many, all := w.between(6*time.Hour, 12*time.Hour), 15+w.rnd.IntN(40), w.rnd.IntN(2) == 0

@@ -117,8 +117,8 @@ func (h *hourly) add(at int64) bool {
 const (
 	// maxBursts limits the number of recorded bursts per pattern and gap. The records use 0.4 KB.
 	maxBursts = 16
-	// A burst has at least burstLists LISTs: after a restart, a client LISTs a resource once, or once
-	// per replica.
+	// A burst has at least burstLists LISTs. After a restart there are fewer, because a client then
+	// LISTs a resource once, or once per replica.
 	burstLists = 10
 	// A burst with fewer LISTs than the largest burst divided by burstRatio does not count.
 	burstRatio = 8

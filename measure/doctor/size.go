@@ -96,8 +96,8 @@ func getsProtobuf(c Client, resource string) bool {
 	return !custom && !c.isKubectl()
 }
 
-// sizes returns the sizes, ordered by name, of all resources that clients LIST, or WATCH starting
-// with all objects.
+// sizes returns the sizes of all resources that clients LIST, and of those that they WATCH with all
+// objects at the start. The sizes are ordered by name.
 func (d *Doctor) sizes() []Size {
 	listed := map[string]bool{}
 	for _, c := range d.clients.least {

@@ -147,8 +147,8 @@ func ParseQuery(uri []byte) Query {
 	}
 }
 
-// number returns a parameter that is a number. Servers reject a request in which it is not a
-// number.
+// number returns the value of a numeric parameter. It returns 0 if the value is missing, negative
+// or not a number. Servers reject a request in which it is not a number.
 func number(q request.Query, name string) int64 {
 	n, _ := strconv.ParseInt(q.Get(name), 10, 64)
 	return max(n, 0)

@@ -100,7 +100,7 @@ func (t *Tracer) stopped() bool {
 	}
 }
 
-// sample adds samples until due samples are stored. If the machine was too busy to take some of the
+// sample adds samples until their number is due. If the machine was too busy to take some of the
 // samples in time, sample adds the current sample several times.
 func (t *Tracer) sample(due int) {
 	now := t.take()

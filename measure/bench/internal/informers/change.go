@@ -59,7 +59,7 @@ func (s *state) change(kind string, k int64) {
 }
 
 // mixed returns the kind of change of event number k of a mix. The kinds of consecutive events are
-// independent of each other. So are the kinds of consecutive events of one pod.
+// independent of each other, and so are the kinds of consecutive events of one pod.
 func mixed(k int64) string {
 	h := (uint64(k) + 1) * 0x9e3779b97f4a7c15
 	h ^= h >> 29

@@ -195,8 +195,8 @@ func (g *growth) stop(ctx context.Context) (grown, peak float64) {
 // process_cpu_seconds_total, or weir_proxy_upstream_requests_total{for="forwarded"}.
 type samples map[string]float64
 
-// parseMetrics reads metrics in Prometheus' text format. It returns those with the given names,
-// which are a few of thousands.
+// parseMetrics reads metrics in Prometheus' text format. It returns only the metrics with the given
+// names, because a page has thousands of metrics.
 func parseMetrics(r io.Reader, names ...string) (samples, error) {
 	page := expfmt.SampleDecoder{Dec: expfmt.NewDecoder(r, expfmt.NewFormat(expfmt.TypeTextPlain)), Opts: &expfmt.DecodeOptions{}}
 	out := samples{}

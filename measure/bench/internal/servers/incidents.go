@@ -139,7 +139,8 @@ func joinByList(ctx context.Context, c *client, _ int) error {
 }
 
 // ConcurrentLists is the incident of readers that read full LISTs slowly, from an API server or
-// from the proxy. An embedded server then builds each answer in memory before it sends the answer.
+// from the proxy. For this incident, an embedded server builds each answer in memory before it
+// sends the answer.
 func ConcurrentLists() Replay {
 	read := func(ctx context.Context, t *trial, begin func()) Figures {
 		return t.slowLists(ctx, t.SlowProtobuf, t.SlowJSON, begin)

@@ -148,8 +148,8 @@ func (r *resyncing) startWeir(ctx context.Context, running *sync.WaitGroup) {
 	figures.Check(r.index.WaitForSync(ctx))
 }
 
-// handle passes a pod's group to a worker, and blocks until a worker receives it. It is called by
-// the informer's handler. It drops pods before the measurement starts; the next resync repeats
+// handle passes a pod's group to a worker, and blocks until a worker receives it. The informer's
+// handler calls it. Before the measurement starts, handle drops all pods; the next resync repeats
 // them.
 func (r *resyncing) handle(ctx context.Context, group string) {
 	select {
