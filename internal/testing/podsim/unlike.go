@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// lonerEvery is the number of pods of which one belongs to no workload.
+// One pod of each lonerEvery pods belongs to no workload.
 const lonerEvery = 5
 
 // Numbers of streams of random numbers: templateStream for the values that a workload's replicas

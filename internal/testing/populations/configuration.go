@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// largeEvery is the number of ConfigMaps, or Secrets, of which one is large, like a dashboard or a
-// Helm release.
+// One ConfigMap of each largeEvery ConfigMaps is large, like a dashboard. One Secret of each
+// largeEvery Secrets is large, like a Helm release.
 const largeEvery = 20
 
 func (m *mixed) configMap(w *podsim.Words, i int) Object {
@@ -26,8 +26,8 @@ func (m *mixed) configMap(w *podsim.Words, i int) Object {
 	return o
 }
 
-// secret creates a Secret whose values are random bytes, which do not compress, like keys and
-// compressed releases.
+// secret creates a Secret. Its values are random bytes, because real keys and compressed releases
+// do not compress either.
 func (m *mixed) secret(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	o := &corev1.Secret{

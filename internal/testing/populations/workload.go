@@ -36,8 +36,8 @@ func (m *mixed) deployment(w *podsim.Words, i int) Object {
 	}
 }
 
-// replicaSet creates the current ReplicaSet of app i or, if i is not below the number of apps, a
-// previous ReplicaSet without replicas. Each app has two of those.
+// replicaSet creates the current ReplicaSet of app i. If i is not below the number of apps, it
+// creates a previous ReplicaSet without replicas. Each app has two previous ReplicaSets.
 func (m *mixed) replicaSet(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	o := &appsv1.ReplicaSet{

@@ -85,8 +85,9 @@ func (s Scope) filtered(app string) Scope {
 	return f
 }
 
-// loses reports whether a WATCH of the scope sends a deletion when new replaces old: the WATCH of a
-// pair that matches old. It does so if new is nil, has another uid, or does not match that pair.
+// loses reports whether a WATCH of the scope sends a deletion when the version new replaces old.
+// Only the WATCH of a pair that matches old can send one. It does so if new is nil, has another
+// uid, or does not match that pair.
 func (s Scope) loses(old, new *api.Version) bool {
 	if new == nil || old.UID != new.UID {
 		return true
@@ -102,10 +103,10 @@ func (s Scope) concerned(ch api.Change) bool {
 }
 
 // ceases returns the first revision of an era, after v, at which v's object ended for the scope. It
-// returns false if there is none. The object ends if it is deleted, if an object with another uid
-// replaces it, or if a version of it no longer matches a pair that an earlier version (v or later)
-// matched. Only the WATCH of that pair must report the end at once; the other WATCHes may report it
-// later.
+// returns false if there is none. The object ends in three cases: it is deleted, an object with
+// another uid replaces it, or its version no longer matches a pair that v or a version since v
+// matched. In the last case, only the WATCH of that pair must report the end at once. The other
+// WATCHes may report it later.
 func (s Scope) ceases(e *api.Era, v *api.Version) (int64, bool) {
 	for _, ch := range e.Since(v.Revision, e.Head()) {
 		if ch.Old == nil && ch.New == nil || ch.Key() != v.Key {
@@ -124,7 +125,7 @@ func (s Scope) ceases(e *api.Era, v *api.Version) (int64, bool) {
 // wait for a second.
 const grace = 3 * time.Second
 
-// departs reports whether v's object, at some revision after v, left a pair when no other pair had
+// departs reports whether v's object left a pair at some revision after v, while no other pair had
 // matched it for longer than grace. It is stricter than ceases, and valid only in a calm world,
 // where each watch has sent all events within grace.
 func (s Scope) departs(e *api.Era, v *api.Version) bool {
@@ -177,9 +178,9 @@ func (r *run) ceased(s Scope, v *api.Version) bool {
 	return yes
 }
 
-// follows returns an error if a handler or reader with this scope must not receive the
-// representation now after was, the last one of the same key. In an unordered world it always
-// returns nil.
+// follows returns an error if a handler or reader with this scope received the representation in
+// now and must not receive it. was is the representation of the same key that it received before.
+// In an unordered world follows always returns nil.
 func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 	if r.unordered {
 		return nil
@@ -221,10 +222,10 @@ func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 	return err
 }
 
-// stalled reports whether a reader may receive now after was, a version that was written later.
-// That is possible if another watch of the scope stalled before a restore. After the restore, that
-// watch sends events of the former era, whose resourceVersions are higher than that of was. A
-// client can detect that only when the watch ends.
+// stalled reports whether a reader may receive the version in now after the version in was,
+// although was was written later. That is possible if another watch of the scope stalled before a
+// restore. After the restore, that watch sends events of the former era, whose resourceVersions are
+// higher than that of was. A client can detect that only when the watch ends.
 func (s Scope) stalled(was, now *api.Version) bool {
 	return len(s.pairs()) > 1 && now.Era.Index < was.Era.Index && now.Revision > was.Revision
 }

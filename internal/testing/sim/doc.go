@@ -82,8 +82,10 @@
 // The checks exclude these situations:
 //
 //   - A client may watch from a revision of a past era when the present era has reached the same
-//     revision (api/clientview.go). The client cannot detect that. The checks accept any state until its next LIST, which the run then forces.
-//   - If the servers refuse one form of LIST forever while another form works, the checks require a recovery only if pages fail, or if responses end before they are complete.
+//     revision (api/clientview.go). The client cannot detect that. The checks accept any state
+//     until the client's next LIST, which the run then forces.
+//   - The servers may refuse one form of LIST forever while another form works. The checks then
+//     require a recovery only if pages fail, or if responses end before they are complete.
 //   - If resourceVersions cannot be compared, a client cannot distinguish old events from new ones.
 //   - 429 asks the client to wait, so the client need not recover from it.
 //

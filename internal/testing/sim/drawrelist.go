@@ -38,8 +38,8 @@ func (d *drawer) relisted() {
 	}
 }
 
-// lose draws one loss of the servers. Its steps start in a random period from the time from to
-// until. It returns until.
+// lose draws one loss of the servers. Its steps are in a period of random length, which starts at
+// the time in from. lose returns the end of this period.
 func (d *drawer) lose(from time.Duration) (until time.Duration) {
 	span := d.between(200*time.Millisecond, 5*time.Second)
 	within := func() time.Duration { return from + time.Duration(d.Int64N(int64(span))) }
@@ -71,7 +71,8 @@ func (d *drawer) lose(from time.Duration) (until time.Duration) {
 	return from + span
 }
 
-// hinder draws a fault that delays or breaks some requests, most often watches, and ends at until.
+// hinder draws a fault that delays or breaks some requests, most often watches. The fault ends at
+// the time in until, and no delay is much longer than most.
 func (d *drawer) hinder(until, most time.Duration) api.Rule {
 	r := api.Rule{Server: -1, Ask: pick(d, api.AskWatch, api.AskWatches, api.AskAll), Times: 1 + d.IntN(3), Until: until}
 	switch r.Effect = pick(d, api.Delay, api.Slow, api.Cut, api.Stall, api.Refuse); r.Effect {

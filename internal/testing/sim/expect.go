@@ -69,9 +69,9 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 	tooMany, mixed := false, false
 	for _, f := range rules {
 		tooMany = tooMany || f.AsksForLess()
-		// Such a fault need not set Err. The ERROR event may be in place of an event that is sent
-		// immediately. A stalled WATCH looks like that of a resource that does not change until the
-		// connection breaks.
+		// Err may be nil in spite of two kinds of faults. A WATCH may send M events before its ERROR
+		// event, and then be open for long before the ERROR event is due. A stalled WATCH looks like the
+		// WATCH of a resource that does not change, until the connection breaks.
 		mixed = mixed || f.Effect == api.ErrorEvent && f.M > 0 || f.Effect == api.Stall && f.Ask&api.AskWatch != 0
 	}
 	e.heals = e.heals && !tooMany

@@ -31,8 +31,9 @@ type handler struct {
 
 	mu   sync.Mutex // a goroutine that holds mu may lock the cluster's mu
 	seen map[api.Key]last
-	// due maps keys to version IDs. Before it must sync, the handler must have received these versions
-	// or later ones. Received keys are removed from due. due is nil until the informer has synced.
+	// due maps keys to version IDs. The handler must sync soon after it has received these versions,
+	// or later versions of the same keys. Received keys are removed from due. due is nil until the
+	// informer has synced.
 	due  map[api.Key]int
 	done time.Duration // when due became empty
 	// the number of keys of due whose objects ended before the handler received them
@@ -174,8 +175,8 @@ func (c ClientSpec) takesAsSent(w *World) bool {
 	return c.returned() && (w.repeats() || w.opaque() || w.goesBack())
 }
 
-// later checks that the handler may receive the representation now after was, the last one of the
-// same key.
+// later checks that the handler may receive the representation in now. was is the last
+// representation of the same key that it received.
 func (h *handler) later(was last, now api.Representation) {
 	if h.toldAsSent() {
 		return
@@ -195,9 +196,9 @@ func (h *handler) wrong(rule, format string, args ...any) {
 }
 
 // late checks that the handler syncs soon after it has received all objects that the informer
-// stored when the informer synced, in these versions or later ones. An older version does not
-// suffice: it may be from the watch of another selector, while the last first list has the newer
-// version.
+// stored when the informer synced. The handler must have received each object in the stored version
+// or a later one. An older version does not suffice: it may be from the watch of another selector,
+// while the last first list has the newer version.
 func (h *handler) late() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -259,7 +260,7 @@ func (h *handler) remove() {
 	h.mu.Unlock()
 }
 
-// synced checks that the handler, if it has synced, has received every key in steady.
+// If the handler has synced, synced checks that it has received every key in steady.
 func (h *handler) synced() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -277,9 +278,9 @@ func (h *handler) synced() {
 	}
 }
 
-// outdated returns the versions in the informer's first lists that the handler should have
-// received, if it has received neither them nor later ones. It considers only keys in steady. The
-// caller must hold h.mu.
+// outdated returns versions in the informer's first lists. It returns a version if the handler
+// should have received it, and has received neither it nor a later version of the key. It considers
+// only keys in steady. The caller must hold h.mu.
 func (h *handler) outdated() (all []*api.Version) {
 	if h.run.world.goesBack() || h.run.maySyncOld(h.client) {
 		return nil // the informer may sync with a later list that is older

@@ -22,8 +22,9 @@ var (
 	mutantSeedsFlag = flag.Int("mutant-seeds", 20000, "with -mutants: how many seeds a mutant has to survive")
 )
 
-// TestMutants applies many patches to the engine, one at a time, each of which breaks it, and
-// checks that the simulation fails for each. It takes long, so it runs only with the flag -mutants.
+// TestMutants applies patches to the engine, one at a time. Each patch breaks the engine, and
+// TestMutants checks that the simulation then fails. It takes long, so it runs only with the flag
+// -mutants.
 func TestMutants(t *testing.T) {
 	if !*mutantsFlag {
 		return

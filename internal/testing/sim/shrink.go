@@ -18,8 +18,8 @@ type shrinker struct {
 	tries    int // the number of successful runs after which a world counts as not failing
 }
 
-// shrink removes the parts of a world that are not necessary for the violation fails, and returns
-// the smaller world. It stops after the time limit.
+// shrink removes the parts of a world that are not necessary to cause the violation in fails, and
+// returns the smaller world. It stops after the time limit.
 func shrink(t *testing.T, w *World, fails Violation, limit time.Duration) *World {
 	s := &shrinker{t: t, world: w.clone(), fails: fails, deadline: time.Now().Add(limit), tries: 1}
 	for failed, n := 0, 1; n <= 8; n++ { // the seed does not determine all of a run, so repeat it

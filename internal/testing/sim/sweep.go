@@ -21,9 +21,9 @@ func (h *handler) stirred() bool {
 	return !h.quiet
 }
 
-// resynced checks that, in the time during since countResyncs, the handler received each object
-// once in each resync period, and that the resyncs were distributed evenly. It checks nothing if
-// the handler received other events.
+// resynced checks that since countResyncs the handler received each object once in each resync
+// period, and that the resyncs were distributed evenly. during is the time since countResyncs.
+// resynced checks nothing if the handler received other events.
 func (h *handler) resynced(during time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -38,7 +38,8 @@ type ServerSpec struct {
 	Whole bool
 }
 
-// Rate is a number that may be infinite. JSON cannot represent that, so Rate is encoded as text.
+// Rate is a number that may be infinite. JSON cannot represent infinity, so Rate is encoded as
+// text.
 type Rate float64
 
 // MarshalText returns the number in Go's format.

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// body is the body of a response. Its plan, the faults of the request, decides how the bytes
-// arrive.
+// body is the body of a response. The plan of the request, which contains its faults, decides how
+// the bytes arrive.
 type body struct {
 	ctx     context.Context // ends with io.ErrClosedPipe when the body is closed
 	cancel  context.CancelCauseFunc

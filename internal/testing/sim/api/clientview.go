@@ -70,7 +70,7 @@ func (c *Cluster) Tricked(cl *Client) bool {
 		w.server.advance()
 		newest[c.view(w.req)] = w
 		if w.era == c.history.Era() {
-			w.trick() // necessary if its connection stalls, so that fill does not run
+			w.trick() // fill does not run while the connection stalls
 		}
 	}
 	for _, w := range newest {

@@ -148,8 +148,8 @@ func (c *Cluster) Plain() bool {
 type Representation struct {
 	Version *Version
 	Schema  int
-	// Gone is the revision of the deletion for the object of a DELETED event, whose resourceVersion it
-	// is. Otherwise it is 0.
+	// Gone is for the object of a DELETED event, whose resourceVersion is that of the deletion: Gone
+	// is the revision of the deletion. For other objects it is 0.
 	Gone int64
 }
 

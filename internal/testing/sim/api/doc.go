@@ -2,8 +2,8 @@
 // of etcd, and faults can affect each request.
 //
 // The model is a History. It contains every past state of the objects of one resource, with its
-// revision. The model does not use HTTP or the code under test, and of the time it only records
-// that of each commit. Worlds are small (a few keys, some dozens of writes), so a History stores
+// revision. The model does not use HTTP or the code under test. It has no clock, but it records the
+// time of each commit. Worlds are small (a few keys, some dozens of writes), so a History stores
 // the whole state of each revision. A History is a list of eras. An era is a period in which each
 // revision has exactly one state. A restore from a backup starts a new era, which shares its states
 // up to the backup's revision with the era before, and has different states at later revisions. If

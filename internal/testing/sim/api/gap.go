@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// gap measures for how long a client has had no open WATCH of one collection, since its first WATCH
-// of it.
+// gap measures for how long a client has had no open WATCH of one collection. The time before the
+// client's first WATCH of the collection does not count.
 type gap struct {
 	open  int           // the number of open WATCHes
 	begun bool          // the client has started a first WATCH

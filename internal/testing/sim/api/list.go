@@ -17,7 +17,7 @@ const freshness = 3 * time.Second
 type moment struct {
 	rev   int64 // the revision that the state must have reached
 	exact bool  // the state must be at exactly rev
-	any   bool  // the cache's state suffices, whatever its revision
+	any   bool  // the cache's state suffices, even if its revision is old
 	etcd  bool  // if the cache does not reach rev in time, etcd serves the LIST
 	limit int
 	from  Key // the first key that the page may contain
@@ -94,8 +94,8 @@ type listed struct {
 	rev         int64
 }
 
-// list returns the response to a LIST. wait is true, and the response empty, if mayWait is true and
-// the cache has not reached the required revision.
+// list returns the response to a LIST. If the cache has not reached the required revision and
+// mayWait is true, the response is empty and wait is true.
 func (s *Server) list(r *request, m moment, mayWait bool) (l listed, f *failure, wait bool) {
 	s.advance()
 	rev := s.seen
