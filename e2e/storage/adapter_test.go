@@ -185,8 +185,8 @@ func (a *adapter) request(namespace string) *rest.Request {
 	return a.client.Verb(http.MethodGet).MaxRetries(0).NamespaceIfScoped(namespace, namespace != "").Resource("pods")
 }
 
-// prefix returns the prefix of the keys below a key, without resourcePrefix. It is empty for all
-// objects.
+// prefix returns the prefix of the keys below a key, without resourcePrefix. If all keys are below
+// the key, the prefix is empty.
 func (a *adapter) prefix(key string) string {
 	rel := strings.TrimPrefix(key, resourcePrefix)
 	if rel == "" || strings.HasSuffix(rel, "/") {

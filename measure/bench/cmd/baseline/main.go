@@ -89,8 +89,8 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o, err
 }
 
-// choose returns the rows that only names, or all rows if only is empty, except the rows that
-// without names.
+// choose returns the rows whose names are in only, or all rows if only is empty. It leaves out the
+// rows whose names are in without.
 func choose(only, without string) ([]row, error) {
 	named := func(list string) ([]row, error) {
 		names := strings.FieldsFunc(list, func(r rune) bool { return r == ',' })

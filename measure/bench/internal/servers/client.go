@@ -110,7 +110,8 @@ func printable(b []byte) string {
 }
 
 // discard sends a request, reads the answer and returns the answer's size in bytes. It returns an
-// error if the answer is compressed although q.gzip is not set, or the reverse.
+// error if the answer is compressed and q.gzip is not set, or if the answer is not compressed and
+// q.gzip is set.
 func (c *client) discard(ctx context.Context, q request) (int64, error) {
 	answer, err := c.do(ctx, q)
 	if err != nil {
