@@ -171,8 +171,9 @@ func (h byWeight) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *byWeight) Push(x any)        { *h = append(*h, x.(*client)) }
 func (h *byWeight) Pop() any          { panic("doctor: clients are replaced, not removed") }
 
-// find returns the client of an event and adds weight to it. If the client is new and limit clients
-// are counted, it replaces the client with the least weight, and inherits that weight.
+// find returns the client of an event and adds weight to it. If the client is new and cs.limit
+// clients are counted already, the new client replaces the client with the least weight, and
+// inherits that weight.
 func (cs *clients) find(e *evidence.Event, weight int64) *client {
 	cs.key = append(appendUser(cs.key[:0], e), 0)
 	user := len(cs.key) - 1

@@ -35,10 +35,10 @@ const (
 )
 
 // MeasureCosts measures the coefficients of package cost on a kube-apiserver and on a proxy in
-// front of it. If the options name no kube-apiserver, it uses an embedded server instead. Then it
-// measures the cost of the incidents of servers, and compares it with the predictions of these
-// coefficients. On a kube-apiserver it can measure the cost of an event only with the options'
-// Writes or EtcdURL; otherwise that cost is 0.
+// front of it. It then measures the cost of the incidents of servers, and compares it with the
+// predictions of these coefficients. If the options name no kube-apiserver, an embedded server
+// replaces it. On a kube-apiserver, MeasureCosts can measure the cost of an event only with the
+// options' Writes or EtcdURL; otherwise that cost is 0.
 func MeasureCosts(ctx context.Context, o Options) (*cost.Model, error) {
 	b, err := Open(ctx, o)
 	if err != nil {
