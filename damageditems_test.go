@@ -77,9 +77,9 @@ var damagedInformers = map[string]func(*testing.T, *rest.Config) (keys func() []
 	},
 }
 
-// TestDamagedItems checks that an informer skips and counts a list item or an event whose object is
-// null or has a duplicate member, and stores all other objects. client-go's informers also store
-// the other items of such a list.
+// TestDamagedItems checks that an informer skips and counts damaged objects in lists and events,
+// and stores all other objects. A damaged object is null or has a duplicate member. client-go's
+// informers also store the other items of such a list.
 func TestDamagedItems(t *testing.T) {
 	names := func(keys []string) string {
 		// For null client-go stores an object without a name, and it decodes the item with the duplicate

@@ -59,8 +59,7 @@ func TestHandlerWaitWrapsContextError(t *testing.T) {
 }
 
 // TestDiscoveryErrors checks that Err returns the error as soon as the server has answered the
-// discovery of a kind, and that the informer does not ask again before the answer's Retry-After has
-// passed.
+// discovery of a kind. The informer must not ask again before the answer's Retry-After has passed.
 func TestDiscoveryErrors(t *testing.T) {
 	refuse := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

@@ -53,9 +53,9 @@ func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 }
 
 // Acquire returns a shared informer of T with these options, and starts the informer if it has no
-// other user. Acquire blocks only while this call, or a call by another user of the same informer,
-// adds an index by label or field to an informer that already stores objects. Call Release when the
-// informer is no longer needed.
+// other user. Acquire blocks only while an index by label or field is added to an informer that
+// already stores objects, by this call or by a call of another user of the informer. Call Release
+// when the informer is no longer needed.
 //
 // Users share an informer if they have the same values of
 //

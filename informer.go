@@ -134,8 +134,9 @@ func (i *informer[T]) HasSynced() bool { return i.store.Synced() }
 // To read your own writes, pass the version that a write returned. With several namespaces or
 // selectors it blocks until every reflector has reached the version. A reflector that receives no
 // changes reaches the version with its next bookmark, which kube-apiserver sends about once a
-// minute. After the informer has detected that the server was restored from a backup, it blocks for
-// a resourceVersion from before the restore until the server has reached that version again.
+// minute. If the informer has detected that the server was restored from a backup, a
+// resourceVersion may be from before the restore. WaitForResourceVersion then blocks until the
+// server has reached that version again.
 //
 // If ctx ends first, the error wraps the context's error and the informer's Err, if it has one. If
 // the informer stops first, the error wraps ErrStopped. For a resourceVersion that is not an

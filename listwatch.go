@@ -81,8 +81,8 @@ func (c Consistency) String() string { return reflector.Consistency(c).String() 
 // Backoff sets how long to wait before a retry. The first wait is Min. Each further wait is twice
 // as long, up to Max. Each wait is then shortened at random by up to a half. A wait is at least as
 // long as the server's Retry-After; a Retry-After of more than 2 minutes counts as 2 minutes. While
-// the server does not answer, or answers 5xx within a second, the waits do not exceed twice Min for
-// the first 22 failures, because the server may recover soon.
+// the server does not answer, or answers 5xx within a second, it may recover soon. For the first 22
+// such failures, the waits do not exceed twice Min.
 type Backoff struct {
 	Min time.Duration // the default is 0.8 s
 	Max time.Duration // the default is 30 s

@@ -14,8 +14,8 @@ import (
 var testName = regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
 
 // TestMakefile checks that the Makefile's targets run every test. They must run the packages of all
-// modules, use each build tag that a test file needs, and run a package again without the race
-// detector if the race detector skips some of its tests. TestMakefile also checks that the tests
+// modules, and use each build tag that a test file needs. If the race detector skips some tests of
+// a package, they must run the package again without it. TestMakefile also checks that the tests
 // that a target names exist.
 func TestMakefile(t *testing.T) {
 	makefile := textOf(t, "Makefile")

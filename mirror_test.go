@@ -298,8 +298,8 @@ func TestMirrorBookmarkFails(t *testing.T) {
 	}
 }
 
-// TestMirrorNamesake checks that Mirror deletes an object from the sink if a new object of the same
-// name is in another shard, and does not put the new object into the sink.
+// TestMirrorNamesake replaces an object by new objects of the same name. When a new object is in
+// another shard, Mirror must delete the old object from the sink, and not put the new one into it.
 func TestMirrorNamesake(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	sink := newTable(t)

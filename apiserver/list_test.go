@@ -213,8 +213,9 @@ func asStatus(err error, target *apierrors.APIStatus) bool {
 	return ok
 }
 
-// TestListClients checks that typed clients in JSON and protobuf, dynamic clients and metadata
-// clients receive the same pods in a LIST, and that a GET returns the same pod as the LIST.
+// TestListClients checks that all kinds of clients receive the same pods in a LIST: typed clients
+// in JSON and protobuf, dynamic clients and metadata clients. A GET must return the same pod as the
+// LIST.
 func TestListClients(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 300}, func(t *testing.T, ts *testServer) {
 		ctx := context.Background()

@@ -71,8 +71,8 @@ func TestListenFails(t *testing.T) {
 	}
 }
 
-// TestSeed checks that the churn makes the configured number of writes per second, replaces only
-// some of the simulated pods, and does not change their number, and that all pods are running.
+// TestSeed checks that the churn makes the configured number of writes per second and replaces only
+// some of the simulated pods. The number of pods must not change, and all pods must be running.
 func TestSeed(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 1000, Seed: 7, Churn: 20}, func(t *testing.T, ts *testServer) {
 		before := ts.server.ResourceVersion()

@@ -28,8 +28,8 @@ import (
 // foreign is a wrapper of client-go's informer, like one that another package may define.
 type foreign struct{ cache.SharedIndexInformer }
 
-// TestAdopt checks that Adopt and a factory's InformerFor replace an informer of client-go only if
-// it has not started and has no handlers, and replace no informer of another package.
+// TestAdopt checks which informers Adopt and a factory's InformerFor replace: those of client-go
+// that have no handlers, and none of another package.
 func TestAdopt(t *testing.T) {
 	theirs := func() cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
@@ -57,9 +57,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestAdoptsAllFields checks that the informer that replaces client-go's has the resync period and
-// the description with which client-go's informer was built, and that the informers of the linked
-// client-go have no unknown fields.
+// TestAdoptsAllFields checks that an adopted informer keeps the resync period and the description
+// of client-go's informer, and that the linked client-go's informers have no unknown fields.
 func TestAdoptsAllFields(t *testing.T) {
 	built := cache.NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "my pods", ResyncPeriod: time.Hour})
 	inf, ok := adopt(built, "", Options{}).(*informer)

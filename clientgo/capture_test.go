@@ -22,8 +22,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestCaptureEncodings checks, for each encoding with and without gzip, that the informer reads the
-// bodies, and that the client can decode the stub, the empty response that it receives.
+// TestCaptureEncodings runs an informer with each encoding, with and without gzip. The informer
+// must read the bodies, and the client must be able to decode the stub, the empty response that it
+// receives.
 func TestCaptureEncodings(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 300})
 	for _, contentType := range []string{"", "application/json", "application/vnd.kubernetes.protobuf"} {
@@ -46,7 +47,7 @@ func TestCaptureEncodings(t *testing.T) {
 	}
 }
 
-// TestNotCaptured checks that the informer uses the objects that the ListerWatcher returns if the
+// TestNotCaptured checks when the informer uses the objects that the ListerWatcher returns: if the
 // ListerWatcher sends several requests or adds to the response, or if Options.NoCapture is set.
 func TestNotCaptured(t *testing.T) {
 	server := serve(t, apiserver.Options{})

@@ -130,8 +130,8 @@ func TestNothingStaysOfAnOldVersion(t *testing.T) {
 	}
 }
 
-// TestSeveralHandlersDecodeOnce checks that each version is decoded once for all handlers, and that
-// all handlers receive the same value, although some handlers are one change behind the others.
+// TestSeveralHandlersDecodeOnce runs handlers of which some are one change behind the others. Each
+// version must be decoded only once, and all handlers must receive the same value.
 func TestSeveralHandlersDecodeOnce(t *testing.T) {
 	const handlers = 12
 	for _, opts := range []Options{{}, {ShareDecoded: true}} {

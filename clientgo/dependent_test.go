@@ -84,9 +84,8 @@ func dependent[L runtime.Object](namespaces client[L], in func(namespace string)
 }
 
 // TestDependentList uses a ListerWatcher whose List first sends a LIST of namespaces and reads the
-// response. It checks, with client-go's informer and with Weir's, that the ListerWatcher receives
-// this response, and that the informer stores the objects of all namespaces and receives later
-// changes.
+// response. With client-go's informer and with Weir's, the ListerWatcher must receive this
+// response. The informer must store the objects of all namespaces and receive later changes.
 func TestDependentList(t *testing.T) {
 	for name, tc := range dependentListerWatchers {
 		for _, namespaces := range []int{1, 3} {

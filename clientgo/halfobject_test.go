@@ -156,8 +156,8 @@ func listOf(version string, items ...runtime.Object) *corev1.List {
 }
 
 // TestDeletedHalfObject checks that OnDelete receives the previous version if the transform fails
-// for the final state, even if the previous version can neither be copied nor get the
-// resourceVersion of the deletion.
+// for the final state. It must receive it even if the previous version cannot be copied, and
+// therefore cannot get the resourceVersion of the deletion.
 func TestDeletedHalfObject(t *testing.T) {
 	events := watch.NewFakeWithChanSize(10, false)
 	object := halfMade["with a uid"].object

@@ -145,8 +145,8 @@ func (p protobufOnly) SupportedMediaTypes() []runtime.SerializerInfo {
 	return nil
 }
 
-// TestClientOfFewTypes checks that a client can decode the stub response even if the client's
-// scheme contains only pods and the types that every client needs, and even if the client cannot
+// TestClientOfFewTypes checks that a client of few types can decode the stub response: its scheme
+// contains only pods and the types that every client needs. It must also succeed if it cannot
 // decode JSON.
 func TestClientOfFewTypes(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 20})
@@ -187,8 +187,8 @@ func TestClientOfFewTypes(t *testing.T) {
 	}
 }
 
-// TestLongFirstItem checks that readListTypeMeta does not find the kind of a list that states its
-// kinds after more than maxTypeMetaPrefix bytes, and that its reader still returns the whole list.
+// TestLongFirstItem reads a list that states its kinds only after more than maxTypeMetaPrefix
+// bytes. readListTypeMeta must return no kind, and its reader must still return the whole list.
 func TestLongFirstItem(t *testing.T) {
 	body := `{"items":[{"spec":"` + strings.Repeat("long ", maxTypeMetaPrefix/4) + `","kind":"Widget"}],"kind":"WidgetList"}`
 	types, whole, err := readListTypeMeta(strings.NewReader(body), wire.JSON)

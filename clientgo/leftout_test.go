@@ -31,8 +31,8 @@ func refusing(obj any) (any, error) {
 }
 
 // TestTransformErrorOnRelist checks that the informer keeps the previous version of an object if
-// the transform fails for the newest version, whether an event or a relist contains it. A later
-// DELETED event must delete the object.
+// the transform fails for the newest version. The newest version is in an event or in a relist. A
+// later DELETED event must delete the object.
 func TestTransformErrorOnRelist(t *testing.T) {
 	silent(t)
 	synctest.Test(t, transformErrorOnRelist)

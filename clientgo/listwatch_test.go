@@ -58,9 +58,9 @@ func quiet(t *testing.T, inf cache.SharedIndexInformer) {
 	check.NoError(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
 }
 
-// TestStopWhileBlocked checks that an informer stops although a call of its ListerWatcher blocks
-// and ignores its context, and that the informer stops a watch that the call returns later.
-// client-go's informer of version 0.37 waits for such a call of Watch.
+// TestStopWhileBlocked stops an informer while a call of its ListerWatcher blocks and ignores its
+// context. The informer must stop, and must stop a watch that the call returns later. client-go's
+// informer of version 0.37 waits for such a call of Watch.
 func TestStopWhileBlocked(t *testing.T) {
 	for name, test := range map[string]struct {
 		build constructor
@@ -99,8 +99,8 @@ func TestStopWhileBlocked(t *testing.T) {
 	}
 }
 
-// TestWatchAfterBlockedProbe checks that the informer opens the next watch although the List of a
-// probe has not returned, and that it calls List for no other probe before this List returns.
+// TestWatchAfterBlockedProbe lets the List of a probe block. The informer must nevertheless open
+// the next watch, and must not call List for another probe before this List returns.
 func TestWatchAfterBlockedProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -160,8 +160,8 @@ func (lateEvent) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: req}, nil
 }
 
-// TestWatchTimeout checks that a watch may last as long as the timeout that the ListerWatcher
-// requested from the server, but no longer, even if the informer requested another timeout.
+// TestWatchTimeout uses a ListerWatcher that requests another timeout from the server than the
+// informer requested. A watch may last as long as the ListerWatcher's timeout, and no longer.
 func TestWatchTimeout(t *testing.T) {
 	for name, test := range map[string]struct {
 		seconds *int64

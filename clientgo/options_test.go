@@ -70,7 +70,8 @@ func TestDetectMutation(t *testing.T) {
 }
 
 // TestMutationOfOwnObject checks that a program may change an object that it has itself written to
-// the store, and write it again, as with client-go, even after other callers have read the object.
+// the store, and write it again. As with client-go, it may do so even after other callers have read
+// the object.
 func TestMutationOfOwnObject(t *testing.T) {
 	c := newChangingStore(t, Options{DetectMutation: true})
 	reader, handed := c.inf.indexer.reader, c.change(t, "a")
@@ -166,7 +167,7 @@ func TestHandlerLogger(t *testing.T) {
 }
 
 // TestResync checks that a handler with a resync period receives each object once per period, but
-// at most once a second, and that a handler without a period receives no resyncs.
+// at most once a second. A handler without a period must receive no resyncs.
 func TestResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := newFakeSource(t)

@@ -195,9 +195,8 @@ func repeatDeletion(t *testing.T, captured bool, first, deleted, last, uid strin
 	return told
 }
 
-// TestSameVersionDeleted checks that OnDelete receives the state in the DELETED event even if the
-// event has no resourceVersion, as with fake clientsets, or has the resourceVersion of the stored
-// object.
+// TestSameVersionDeleted checks that OnDelete receives the state in the DELETED event. The event
+// has no resourceVersion, as with fake clientsets, or the resourceVersion of the stored object.
 func TestSameVersionDeleted(t *testing.T) {
 	for maker, make := range bothConstructors {
 		for _, version := range []string{"7", ""} {

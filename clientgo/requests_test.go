@@ -167,9 +167,9 @@ func watchAfter(gate <-chan struct{}, maps typedcorev1.ConfigMapInterface) *cach
 	}}
 }
 
-// TestCaptureEnds checks that the client, and not the informer, receives the response to a request
-// that uses the context of a List or Watch call which has returned. The request may have been sent
-// before or after the return.
+// TestCaptureEnds sends a request with the context of a List or Watch call, before or after the
+// call returns. When the response arrives, the call has returned. The client must then receive the
+// response, and not the informer.
 func TestCaptureEnds(t *testing.T) {
 	for _, v := range []verb{verbList, verbWatch} {
 		for _, before := range []bool{false, true} {
@@ -230,10 +230,9 @@ func firstOf(ctx context.Context, v verb, maps typedcorev1.ConfigMapInterface) s
 	return name(event.Object)
 }
 
-// TestLateRequestFails checks that client-go's REST client retries a request that uses the context
-// of a List or Watch call which has returned, if the server sends an error with Retry-After or the
-// connection breaks. The reflector cannot retry in this case, because it does not receive these
-// errors.
+// TestLateRequestFails sends a request with the context of a List or Watch call that has returned.
+// The server sends an error with Retry-After, or the connection breaks. client-go's REST client
+// must retry the request: the reflector cannot, because it does not receive these errors.
 func TestLateRequestFails(t *testing.T) {
 	for name, fail := range map[string]func(*http.Request) (*http.Response, error){
 		"refused": func(req *http.Request) (*http.Response, error) {

@@ -21,9 +21,9 @@ import (
 )
 
 // TestNewInformerRestore restores a server from a backup. Two informers are from one function of
-// NewInformer. The watch of the first breaks, so that it detects the restore. The second, whose
-// watch stays open without events, must list again too. An informer from another function of
-// NewInformer must not list again.
+// NewInformer. The watch of the first one breaks, so that this informer detects the restore. The
+// watch of the second one stays open without events; this informer must list again too. An informer
+// from another function of NewInformer must not list again.
 func TestNewInformerRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := api.NewRewound()
