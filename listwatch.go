@@ -70,8 +70,8 @@ const (
 	// ConsistencyAny accepts the state in the server's cache: the informer requests resourceVersion
 	// "0", or a state that is not older than the informer's own. A server before Kubernetes 1.31 needs
 	// less CPU and memory for this answer, which may be some seconds old. After a "too old" error, and
-	// after the server's state went back in time, the informer requests the most recent state
-	// nevertheless.
+	// after the server's state went back in time, the informer requests the most recent state, as with
+	// ConsistencyMostRecent.
 	ConsistencyAny
 )
 

@@ -146,8 +146,8 @@ func AdoptWithOptions(inf cache.SharedIndexInformer, opts Options) cache.SharedI
 	return adopt(inf, "", opts)
 }
 
-// adoptedServer is the default Options.Server of the informers that Adopt returns. It exists as
-// long as the program, but does not keep stopped informers in memory.
+// adoptedServer is the default Options.Server of the informers that Adopt returns. It exists until
+// the program ends. It does not keep stopped informers in memory.
 var adoptedServer weir.ServerGroup
 
 // adopt returns an informer of this package that replaces inf. It returns inf itself if it cannot

@@ -34,7 +34,7 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				handled[obj.(*corev1.Pod).Name] = obj
-				obj.(*corev1.Pod).Labels["v"] = "scribbled" // forbidden, but the index has the old label
+				obj.(*corev1.Pod).Labels["v"] = "scribbled" // forbidden; the index keeps the old label
 			}
 			check.NoError(t, s.informer.RemoveEventHandler(s.registration))
 			for i := range n {

@@ -148,7 +148,7 @@ func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.G
 		return informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace),
 			informers.WithTweakListOptions(s.tweak), informers.WithInformerName(name)).ForResource(resource)
 	}
-	probe, err := build(f.client, 0, nil) // without the name: it is usable once
+	probe, err := build(f.client, 0, nil) // no name, because a name is usable once
 	if err != nil {
 		return nil, err
 	}

@@ -170,8 +170,8 @@ func TestHeldValueIsNotChanged(t *testing.T) {
 }
 
 // TestExcludedVersions checks that handlers and the store keep the previous version if a transform
-// excludes a version (ErrExcluded) or fails. The informer must count and log failures, at most one
-// log line a minute, but not exclusions.
+// excludes a version (ErrExcluded) or fails. The informer must count failures, and log them at most
+// once a minute. It must neither count nor log exclusions.
 func TestExcludedVersions(t *testing.T) {
 	for name, test := range map[string]struct {
 		result  func() (any, error)

@@ -107,8 +107,8 @@ func TestListsWithoutBookmarks(t *testing.T) {
 }
 
 // TestSyncWithoutBookmarks checks that caches with Weir's informers sync without bookmarks if the
-// server supports initial events, and that controller-runtime's own cache does not. The latter
-// requests initial events, and never receives the bookmark that ends them.
+// server supports initial events, and that controller-runtime's own cache does not. Its informers
+// request initial events, and never receive the bookmark that ends them.
 func TestSyncWithoutBookmarks(t *testing.T) {
 	eachWithoutBookmarks(t, informertest.Honoured, func(s *setup, _ *informertest.Server, c cache.Cache) {
 		inf, err := c.GetInformer(s.ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))

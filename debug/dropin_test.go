@@ -65,8 +65,8 @@ func TestDropInScope(t *testing.T) {
 	}
 }
 
-// TestHistoryOfSecretMetadata checks that the history of metadata hides the same fields as that of
-// a Secret, because metadata does not state whether its object is a Secret.
+// TestHistoryOfSecretMetadata checks that the history of metadata hides the same fields as the
+// history of a Secret. Metadata does not state whether its object is a Secret.
 func TestHistoryOfSecretMetadata(t *testing.T) {
 	resource := corev1.SchemeGroupVersion.WithResource("secrets")
 	for name, begin := range map[string]func(*testing.T, *rest.Config) (run, synced func(context.Context) error){

@@ -238,8 +238,8 @@ func (s *Server) Inject(eventType string, pod *corev1.Pod) {
 	s.toWatchers(frame{change: change{eventType, &entry{key: pod.Namespace + "/" + pod.Name, pod: pod}}})
 }
 
-// Garble sends an event on all watches whose frame is valid, but whose object cannot be decoded as
-// a pod.
+// Garble sends an event on all watches. The event's frame is valid, and its object cannot be
+// decoded as a pod.
 func (s *Server) Garble() { s.toWatchers(frame{garbled: true}) }
 
 // Bookmark sends a bookmark with the server's resourceVersion on all watches.
