@@ -27,8 +27,8 @@ func TestDoesNotFit(t *testing.T) {
 	tp.until("nodes are cached", func() bool { return tp.serves(nodes) })
 	tp.get("jane", "/api/v1/pods?resourceVersion=0&limit=1&labelSelector=none")
 	tp.until("pods are let go", func() bool { return tp.server.evictions() == 1 && tp.server.mirror.Find(podsResource) == nil })
-	// Between two checks of the budget, up to 1 MiB of the upstream's response is read, which needs
-	// less memory once it is packed.
+	// Between two checks of the budget, up to 1 MiB of the upstream's response is read. It needs less
+	// memory after it has been packed.
 	if _, used, _ := tp.server.mirror.Budget.Usage(); used > limit+mirror.EvictAfterBytes {
 		t.Errorf("%d bytes were cached", used)
 	}

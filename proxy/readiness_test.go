@@ -83,7 +83,7 @@ func TestReadyWithout(t *testing.T) {
 	if code, _ := tp.get("jane", "/api/v1/configmaps?resourceVersion=0"); code != http.StatusForbidden || len(u.forwarded("/api/v1/configmaps")) != 1 {
 		t.Errorf("it is not forwarded: %d", code)
 	}
-	// Once a resource is defined, or can be listed again, the proxy caches it.
+	// When a resource is defined, or can be listed again, the proxy caches it.
 	define(tp)
 	broken.Store(false)
 	tp.until("widgets and secrets are cached", func() bool {

@@ -76,8 +76,8 @@ func (b *requestBody) detach() {
 	b.closed = true
 }
 
-// limit sets a deadline for reads. The deadline is the duration within from now, or earlier if the
-// budget requires it. If the body is closed, limit sets no deadline and returns false.
+// limit sets a deadline for reads. within is the time until the deadline; if the budget requires
+// it, the deadline is earlier. If the body is closed, limit sets no deadline and returns false.
 func (b *requestBody) limit(within time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

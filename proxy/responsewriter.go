@@ -185,7 +185,7 @@ func (a *responseWriter) limitWrite(d time.Duration) {
 // endsConnection reports whether the proxy must close the HTTP/2 connection of a request after its
 // response with this code. Like kube-apiserver, the proxy closes the connection of a client without
 // an accepted credential. Otherwise such a client could send requests on the connection at almost
-// no cost (CVE-2023-44487). endsConnection also updates a.accepted, since an accepted credential
+// no cost (CVE-2023-44487). endsConnection also updates a.accepted, because an accepted credential
 // may be invalid after a 401. The connection remains open after a 429 or a server error, because
 // the client should then repeat the request.
 func (a *responseWriter) endsConnection(code int) bool {

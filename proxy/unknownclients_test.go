@@ -309,8 +309,8 @@ func TestHealthListen(t *testing.T) {
 	}
 }
 
-// TestHeadOfWatch checks that the head of a WATCH, of usual or large size, no longer counts as
-// memory of heads once the proxy serves the WATCH.
+// TestHeadOfWatch checks that the head of a WATCH does not count as memory of heads any more when
+// the proxy serves the WATCH. It checks heads of usual and of large size.
 func TestHeadOfWatch(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 1}, Options{Resources: []string{"pods"}})
 	for _, fill := range []string{"", strings.Repeat("x", 2*smallHead)} {

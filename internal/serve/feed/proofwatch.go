@@ -93,7 +93,7 @@ func (p *prover) watchOnce(*turn) {
 var errCoalesces = errors.New("the upstream coalesces changes")
 
 // readToBookmark returns the resourceVersions of a watch's first bookmark and of the last change
-// before it. Without such a change, last is from.
+// before it. If there is no such change, last is equal to from.
 func readToBookmark(w source.Watch, from uint64) (bookmark, last uint64, err error) {
 	last = from
 	for {

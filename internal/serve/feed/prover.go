@@ -23,9 +23,9 @@ import (
 // immediately. Otherwise a short WATCH of the upstream shows that nothing has changed: it ends with
 // a bookmark, and every change up to the bookmark is in the stream before it.
 //
-// All readers that wait when the LIST is sent share its result, and all that wait when a short
-// WATCH is opened share the WATCH. One goroutine lists and one watches while a reader waits. close
-// ends both.
+// All readers that wait when the LIST is sent share its result. All readers that wait when a short
+// WATCH is opened share that WATCH. While a reader waits, one goroutine lists and one watches.
+// close ends both.
 type prover struct {
 	ctx     context.Context // ends with close
 	cancel  context.CancelFunc

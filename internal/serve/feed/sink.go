@@ -228,8 +228,8 @@ func (s *sink) takeEvent(t wire.EventType, m *wire.Meta, object []byte) error {
 }
 
 // Coalesced implements reflector.Sink, for an upstream that is itself a watch cache of package
-// watchcache. If such an upstream has relisted, the sink treats the changes that this relist found
-// like the changes that a relist of its own finds.
+// watchcache. Such an upstream may relist its own upstream. The sink treats the changes of that
+// relist like the changes of its own relists.
 func (s *sink) Coalesced(resourceVersion string) {
 	s.Writer.Coalesced(resourceVersion)
 	s.mu.Lock()
@@ -348,9 +348,9 @@ func (s *sink) endFirstList(resourceVersion string) {
 // endRelist applies the changes that a relist found. If the relist shows another past, endRelist
 // applies nothing and returns false. Another past means that the upstream was restored from a
 // backup and has reached the same resourceVersions again. Watchers must then not receive the
-// relisted objects as changes. Another past shows in two ways: the relist has an object in an old
-// version that the store did not have, and the list itself is not older than the store; or an
-// object contradicts a proof.
+// relisted objects as changes. There are two signs of another past. First, the relist has an object
+// in an old version that the store did not have, although the list is at least as new as the store.
+// Second, an object contradicts a proof.
 func (s *sink) endRelist(resourceVersion string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -72,7 +72,7 @@ func (p *FlushPacer) wait(t *flushTurn) time.Duration {
 	return min(time.Duration(max(p.active, p.previous))*p.share, p.longest) - since
 }
 
-// advance makes the window of now the current one. The caller holds p.mu.
+// advance makes the window that contains the time now the current window. The caller holds p.mu.
 func (p *FlushPacer) advance(now time.Time) {
 	number := int64(now.Sub(p.begun)/p.longest) + 1
 	if number <= p.window { // another watcher was faster

@@ -131,9 +131,9 @@ func (xs *indexes) record(p *queryPlan, s *selector, watch bool, fetched, return
 	}
 }
 
-// charge adds vain, the number of objects that a query visited and that did not match, to the
-// charges of an index that does not exist yet. It returns the sum of the index's charges. The
-// caller holds xs.mu.
+// charge adds to the charges of an index that does not exist yet. vain is the amount: the number of
+// objects that a query visited and that did not match. charge returns the sum of the index's
+// charges. The caller holds xs.mu.
 func (xs *indexes) charge(name string, vain int, now time.Time) int {
 	if _, ok := xs.wanted[name]; now.Sub(xs.since) > idleAfter || !ok && len(xs.wanted) >= maxWanted {
 		xs.wanted, xs.since = map[string]int{}, now

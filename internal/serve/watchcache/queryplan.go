@@ -14,7 +14,7 @@ import (
 )
 
 // queryPlan says how to find the objects that a selector matches in one state: by an index, or by a
-// walk over the table.
+// walk over the table. The table contains all objects of the store.
 type queryPlan struct {
 	state    *state
 	index    *index      // nil: walk the table
@@ -114,7 +114,7 @@ func (p *queryPlan) scan(start, prefix string) iter.Seq[*store.Object] {
 		return p.state.from(start)
 	}
 	if len(p.lookup.values) == 1 {
-		// The index exists, since CountBy has found it.
+		// The index exists, because CountBy has found it.
 		objects, _ := p.state.sn.ByFrom(p.lookup.name, p.lookup.values[0], start)
 		return objects
 	}

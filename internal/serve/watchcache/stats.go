@@ -31,7 +31,7 @@ type Stats struct {
 	// the events of the initial states of watches [init_events_total].
 	InitialEvents, Events, Bookmarks uint64
 	// CaughtUp counts how often a watcher fell behind the log, and the cache caught it up from the
-	// table.
+	// store's current objects.
 	CaughtUp uint64
 	// Stalled counts connections that the cache closed because a write took longer than
 	// writeTimeout, the client read a state too slowly, or the watch was shed
@@ -58,8 +58,8 @@ type Stats struct {
 	EncodeCacheHits, EncodeCacheMisses uint64
 	EncodeCacheBytes                   int64
 
-	// Indexes counts LISTs and initial states of WATCHes by the index that they used. The first
-	// entry is the table; its name is empty.
+	// Indexes counts LISTs and initial states of WATCHes by the index that they used. The first entry
+	// is the table, which contains all objects; its name is empty.
 	Indexes []IndexStats
 	// IndexesBuilt counts indexes built on demand. IndexesDropped counts indexes dropped to make room.
 	IndexesBuilt, IndexesDropped uint64
@@ -101,9 +101,9 @@ func (n *counters) failed(err error) {
 	}
 }
 
-// BacklogBytes returns the memory that the cache retains for slow watchers: the changes that wait
-// for them, the changes that they took and have not sent, the old versions in both, and the old
-// versions in the initial states that watchers are sending. It is cheap.
+// BacklogBytes returns the memory that the cache retains for slow watchers. It counts the changes
+// that wait for them, and the changes that they took and have not sent, each with its old version.
+// It also counts the old versions in the initial states that watchers are sending. It is cheap.
 func (c *Cache) BacklogBytes() int64 {
 	held := c.held.bytes.Load()
 	taken, states, waiting := c.watchWrites.backlog(c.store.LogStart())

@@ -219,8 +219,8 @@ func TestStoreClock(t *testing.T) {
 	})
 }
 
-// TestBrokenClientAndStall checks that a WATCH ends after the first write to its client that fails,
-// and that such a write does not make a LIST panic.
+// TestBrokenClientAndStall checks that a WATCH ends after the first failed write to its client. It
+// also checks that a failed write does not make a LIST panic.
 func TestBrokenClientAndStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)

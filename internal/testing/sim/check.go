@@ -120,9 +120,8 @@ func (s Scope) ceases(e *api.Era, v *api.Version) (int64, bool) {
 	return 0, false
 }
 
-// grace is the maximum time, in a calm world, in which one of several watches lists, or sends a
-// change that another watch has already sent. A watch cache that is not ready asks its clients to
-// wait for a second.
+// grace is the maximum time that a watch needs in a calm world to list, or to send a change after
+// another watch has sent it. A watch cache that is not ready asks its clients to wait for a second.
 const grace = 3 * time.Second
 
 // departs reports whether v's object left a pair at some revision after v, while no other pair had
@@ -178,9 +177,8 @@ func (r *run) ceased(s Scope, v *api.Version) bool {
 	return yes
 }
 
-// follows returns an error if a handler or reader with this scope received the representation in
-// now and must not receive it. was is the representation of the same key that it received before.
-// In an unordered world follows always returns nil.
+// follows returns an error if a handler or reader with this scope must not receive a representation
+// (now) after the last one of the same key (was). In an unordered world it always returns nil.
 func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 	if r.unordered {
 		return nil
@@ -222,10 +220,10 @@ func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 	return err
 }
 
-// stalled reports whether a reader may receive the version in now after the version in was,
-// although was was written later. That is possible if another watch of the scope stalled before a
-// restore. After the restore, that watch sends events of the former era, whose resourceVersions are
-// higher than that of was. A client can detect that only when the watch ends.
+// stalled reports whether a reader may receive a version (now) after a version that was written
+// later (was). That is possible if another watch of the scope stalled before a restore. After the
+// restore, that watch sends events of the former era, whose resourceVersions are higher than that
+// of was. A client can detect that only when the watch ends.
 func (s Scope) stalled(was, now *api.Version) bool {
 	return len(s.pairs()) > 1 && now.Era.Index < was.Era.Index && now.Revision > was.Revision
 }

@@ -167,16 +167,16 @@ func (h *handler) check(e event) {
 }
 
 // toldAsSent reports whether the informer delivers repeated events like new ones, as client-go
-// does. If the resourceVersion of an object does not increase, the drop-in then creates one for it,
-// and compares objects by content, which differs between events and lists.
+// does. The drop-in may do so if the resourceVersions of objects do not always increase. It then
+// compares objects by content, and the same object has different content in an event and in a list.
 func (h *handler) toldAsSent() bool { return h.client.spec.takesAsSent(h.run.world) }
 
 func (c ClientSpec) takesAsSent(w *World) bool {
 	return c.returned() && (w.repeats() || w.opaque() || w.goesBack())
 }
 
-// later checks that the handler may receive the representation in now. was is the last
-// representation of the same key that it received.
+// later checks that the handler may receive a representation (now) after the last one of the same
+// key (was).
 func (h *handler) later(was last, now api.Representation) {
 	if h.toldAsSent() {
 		return

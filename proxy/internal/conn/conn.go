@@ -16,8 +16,8 @@ type Conn struct {
 	listener *Listener
 	source   string
 	buffer   writeBuffer
-	// These are charges to the budgets of the listener: memory for the connection itself while it is
-	// unknown, responses for its requests (see count), and heads for the request heads that it is
+	// These are charges to the budgets of the listener. memory is for the connection itself while it
+	// is unknown. responses is for its requests (see count). heads is for the request heads that it is
 	// receiving.
 	memory, responses, heads *budget.Charge
 

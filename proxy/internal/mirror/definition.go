@@ -67,7 +67,7 @@ func (def definition) has(other definition) bool {
 	return len(other) > 0
 }
 
-// merge adds the texts of more that def lacks.
+// merge adds to def each text that def lacks and that more has.
 func (def definition) merge(more definition) {
 	for what, text := range more {
 		if def[what] == "" {

@@ -74,7 +74,7 @@ func newDefinitionCheck(history *definitionHistory, own definition, settle time.
 	return &definitionCheck{history: history, own: own, began: began, settle: settle}
 }
 
-// redefines reports whether the definition in now, which was just read, differs from the session's
+// redefines reports whether the definition that was just read (now) differs from the session's
 // definition.
 func (c *definitionCheck) redefines(now definition, at time.Time) bool {
 	known := c.history.add(now, at)

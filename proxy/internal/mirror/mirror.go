@@ -24,7 +24,7 @@
 //     drain finds the session, or the session finds the time.
 //   - Watches expire after their session is withdrawn, so that no new watch starts on it.
 //   - A session that finds a restore ends before the sessions of other resources do. Actions are
-//     performed without a lock, since two resources may find a restore at the same time.
+//     performed without a lock, because two resources may find a restore at the same time.
 //
 // The proxy calls [Mirror.Read] for each read first. After it has authorized the caller,
 // [Read.Wait] returns the session that answers the read.
@@ -228,8 +228,8 @@ func (m *Mirror) CatchUp(ctx context.Context) {
 	all.Wait()
 }
 
-// endOthers ends the sessions of all other resources and the forwarded watches, because the
-// resource in by has found that the upstream was restored from a backup.
+// endOthers ends the sessions of all other resources and the forwarded watches, because one
+// resource (by) has found that the upstream was restored from a backup.
 func (m *Mirror) endOthers(by *Resource) {
 	all := m.All()
 	for _, res := range all {

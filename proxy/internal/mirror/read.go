@@ -144,7 +144,7 @@ func smallPage(rq *request.Request) bool {
 const retryAfter = 1
 
 // errReread is returned for a read while its resource has no session. It is a 429 and not a 503,
-// since neither the proxy nor the upstream is shutting down.
+// because neither the proxy nor the upstream is shutting down.
 var errReread = apierrors.NewTooManyRequests("The resource is being reloaded, please try again later.", retryAfter)
 
 // rereads reports whether the proxy is reading the resource for the first time since the upstream

@@ -101,8 +101,8 @@ func isCutOff(err error) bool {
 	})
 }
 
-// contains reports whether is returns true for err, or for an error in the aggregate err. errors.As
-// does not look into aggregates.
+// contains reports whether the function is returns true for err, or for an error in the aggregate
+// err. errors.As does not look into aggregates.
 func contains(err error, is func(error) bool) bool {
 	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
 		return slices.ContainsFunc(all.Errors(), func(e error) bool { return contains(e, is) })

@@ -51,10 +51,10 @@ type answerHistory struct {
 }
 
 // stillAllowed records a decision, and reports whether the watches may continue. After one denial
-// they continue; after a second one without a positive answer in between, they do not. While the
-// upstream cannot be reached, watches continue for grace after the last positive answer. If a
-// reachable upstream does not answer, watches end after maxRefusals such reviews in a row, or when
-// the first of them is older than most.
+// they continue. After a second denial without a positive answer in between, they do not. While the
+// upstream cannot be reached, watches continue for the time grace after the last positive answer.
+// If a reachable upstream does not answer, watches end after maxRefusals such reviews in a row.
+// They end earlier if the first of these reviews is older than the time most.
 func (c *answerHistory) stillAllowed(d Decision, now time.Time, grace, most time.Duration) bool {
 	switch d {
 	case Allow:

@@ -59,8 +59,8 @@ const (
 type asker func(ctx context.Context, q *recheckedReview, who user.Info) (user.Info, Decision)
 
 // NewRechecker returns a Rechecker that repeats each review once per period. If there are many
-// reviews, it repeats them less often, but at least once in most. While the upstream cannot be
-// reached, the last positive answer remains valid for the duration grace.
+// reviews, it repeats them less often, but at least once in the time most. While the upstream
+// cannot be reached, the last positive answer remains valid for the time grace.
 func NewRechecker(period, most, grace time.Duration, authn *Authenticator, authz *Authorizer) *Rechecker {
 	c := &Rechecker{
 		period: period, maxPeriod: max(most, period), grace: grace, authn: authn, authz: authz,
@@ -84,10 +84,11 @@ type Recheck struct {
 	ended bool
 }
 
-// Watch starts to recheck the caller who of a watch, which r requested. The proxy serves the watch
-// because who has the permission for the action by. part is the narrower action that the watch
-// needs, or nil if by is that action. confirmed says that the upstream has just allowed by. Watch
-// calls end once if the caller loses the permission, but never after Leave.
+// Watch starts to recheck the caller of a watch. who is the caller, and r is the request of the
+// watch. The proxy serves the watch because the caller has the permission for an action, by. part
+// is the narrower action that the watch needs, or nil if by is that action. confirmed says that the
+// upstream has just allowed by. Watch calls end once if the caller loses the permission, but never
+// after Leave.
 func (c *Rechecker) Watch(r *http.Request, who user.Info, by, part *request.Request, confirmed bool, end func()) *Recheck {
 	return c.watch(c.authn.credentialOf(r), who, by, part, confirmed, end)
 }

@@ -266,8 +266,8 @@ func (s *Pool) Counts() (taken, waiting [Levels]int) {
 	return taken, s.waiting
 }
 
-// PeakInUse returns the largest number of seats that were in use at the same time in the second
-// that contains at, or in the second before it.
+// PeakInUse returns the largest number of seats that were in use at the same time. It considers the
+// second that contains the time at, and the second before it.
 func (s *Pool) PeakInUse(at time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -153,7 +153,7 @@ func TestSeatsOfSystemLeases(t *testing.T) {
 }
 
 // TestSeatsForEveryone checks that callers that request only leases leave some seats to other
-// callers, since any caller may request leases.
+// callers, because any caller may request leases.
 func TestSeatsForEveryone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(100, 100, time.Minute)

@@ -141,9 +141,9 @@ func (p *Slot) Release() {
 // Grow adds n bytes to the memory of the request.
 func (p *Slot) Grow(n int64) { p.memory.Add(n) }
 
-// Identify counts the request for the user who, whom the upstream named in a review of the caller.
-// who is nil if the upstream named no user. Identify fails if the user has reached a limit. The
-// error is the Status with which the caller must reject the request.
+// Identify counts the request for a user. who is the user whom the upstream named in a review of
+// the caller, or nil if it named none. Identify fails if the user has reached a limit. The error is
+// the Status with which the caller must reject the request.
 func (p *Slot) Identify(who user.Info) error {
 	p.asked = true
 	if who == nil || UserKey(who) == p.key {
