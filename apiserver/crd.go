@@ -219,8 +219,8 @@ func (s *Server) afterWrite(res *servedResource, o object) error {
 }
 
 // afterUpdate calls afterWrite after an update of an object. generation is the object's generation
-// before the update. If the generation did not change, and with it the spec of a
-// CustomResourceDefinition, afterUpdate does nothing, so that the watches of the defined resources
+// before the update. If the generation did not change, the spec of a CustomResourceDefinition did
+// not change either. afterUpdate then does nothing, so that the watches of the defined resources
 // continue.
 func (s *Server) afterUpdate(res *servedResource, o object, generation int64) error {
 	if o.GetGeneration() == generation && !finalized(o) {

@@ -26,8 +26,8 @@ import (
 type responseMatcher struct {
 	// gvks are the kinds of the example's type, usually one. It is empty if the kind is unknown.
 	gvks []schema.GroupVersionKind
-	// goTypeName is the name of the example's Go type, which by convention equals the kind. It is ""
-	// if the kind is known otherwise.
+	// goTypeName is the name of the example's Go type, which by convention equals the kind. It is set
+	// only if neither a scheme nor the example states the kind.
 	goTypeName string
 	partial    bool // the example is a PartialObjectMetadata
 	// resource is the informer's resource. It is empty until a description or the first captured list

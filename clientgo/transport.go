@@ -28,9 +28,10 @@ import (
 // in fields), or whose client has a codec that sets defaults or converts objects. Changes to the
 // request (selectors, namespace, path) have their usual effect.
 //
-// Fields of cfg may be set after Wrap. There is one exception: if the innermost transport of the
-// client is not an *http.Transport, Wrap's transport reads DisableCompression from cfg itself, and
-// ignores the field of a copy of cfg. A second Wrap of the same config has no further effect.
+// Fields of cfg, or of a copy of cfg, may be set after Wrap. There is one exception:
+// DisableCompression of a copy has no effect if the innermost transport of the client is not an
+// *http.Transport. Wrap's transport then uses the field of cfg itself. A second Wrap of the same
+// config has no further effect.
 func Wrap(cfg *rest.Config) {
 	wrapped.Store(true)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
