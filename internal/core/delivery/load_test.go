@@ -202,8 +202,8 @@ func TestSyncedAfterWhatIsInHand(t *testing.T) {
 		r = New(one.store, func(_ context.Context, e store.Change) {
 			if e.Key() == "d/a" {
 				two.rv = 2
-				two.sync("b") // the version that the other writer has put
-			} // the version that the first writer has put
+				two.sync("b") // the same version of b that the first writer has put
+			}
 			synced[e.Key()] = r.HasSynced()
 			time.Sleep(time.Second)
 		}, Options{})

@@ -43,7 +43,7 @@ type siblings struct {
 
 	mu         sync.Mutex
 	groups     map[uint64]weak.Pointer[Dictionary] // the groups that have a base
-	most       int                                 // the maximum len(groups) since the map was allocated
+	most       int                                 // the maximum len(groups) of the current map
 	candidates map[uint64]*base                    // objects that may become a base, by group
 	bases      int                                 // live bases, including replaced ones
 	pins       int64                               // bytes of bases whose objects are no longer stored

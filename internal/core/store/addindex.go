@@ -9,10 +9,11 @@ import (
 // AddIndex adds an index under a name. The store may already contain objects. AddIndex is safe for
 // concurrent use.
 //
-// AddIndex only registers an index by function; its first query builds it. Before that query, the
-// index uses memory only for the values that Derive has computed. AddIndex builds an index by label
-// or field from a snapshot while readers and writers continue. At the end it blocks the writers
-// while it reads the last changes. Snapshots taken after AddIndex has returned have the index.
+// AddIndex only registers an index by function: the first query of the index builds it. Before that
+// query, the index uses memory only for the values that Derive has computed. An index by label or
+// field is built by AddIndex itself, from a snapshot, while readers and writers continue. At the
+// end AddIndex blocks the writers while it reads the last changes. Snapshots that are taken after
+// AddIndex has returned have the index.
 //
 // The errors are ErrIndexExists, ErrNoDecoder for an index by function in a store without
 // Config.Decode, and an *IndexError for an object that cannot be read.
@@ -80,7 +81,7 @@ type indexBuilder struct {
 	s     *Store
 	index *byteIndex
 	table tree[string, *Object] // the index has the values of this table's objects
-	set   byteIndexSet          // of index alone
+	set   byteIndexSet          // contains only index
 	ops   indexOps              // scratch
 }
 
@@ -107,8 +108,8 @@ func (b *indexBuilder) follow(sn *Snapshot) (err error) {
 	return err
 }
 
-// eachDifference calls visit for each key whose versions in two frozen tables differ. A version is
-// nil if its table lacks the key. eachDifference skips leaves that are in both tables.
+// eachDifference calls visit for each key whose versions in two frozen tables differ. was or is is
+// nil if that table does not have the key. eachDifference skips leaves that are in both tables.
 func eachDifference(before, after *tree[string, *Object], visit func(was, is *Object)) {
 	shared := make(map[*leaf]bool)
 	before.eachLeaf(func(l *leaf) { shared[l] = false })
@@ -135,7 +136,8 @@ func eachDifference(before, after *tree[string, *Object], visit func(was, is *Ob
 	})
 }
 
-// change removes the index entries of version was and adds those of version is. Either may be nil.
+// change removes the index entries of version was, and adds the index entries of version is. Either
+// version may be nil.
 func (b *indexBuilder) change(was, is *Object) error {
 	if err := b.each(was, b.index.remove); err != nil {
 		return err
@@ -143,7 +145,7 @@ func (b *indexBuilder) change(was, is *Object) error {
 	return b.each(is, func(value, key string) { b.index.add(value, key) })
 }
 
-// each calls visit with each value of a version, which may be nil.
+// each calls visit with each value that the version o has in the index. o may be nil.
 func (b *indexBuilder) each(o *Object, visit func(value, key string)) error {
 	if o == nil {
 		return nil

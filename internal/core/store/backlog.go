@@ -1,32 +1,33 @@
 package store
 
 // backlog stores for a cursor the changes that the log dropped before the cursor read them. It has
-// one entry for each key. With byUID, it has one entry for each object (uid) that had the key.
+// one entry for each key. If byUID is set, it has one entry for each object (uid) that had the key.
 //
 // A backlog uses memory for its entries and, in each entry, for the version that the cursor saw
 // last. With byUID it also keeps the last versions of objects that were created and deleted before
-// the cursor read them, but only the newest maxGone. So the number of objects that the cursor has
-// seen, or that are in the table, bounds the backlog. The newest version of an entry does not
-// count, because it is in memory anyway: in the table, or as the old version of the key's next
-// change in the log. The log's lock guards the backlog.
+// the cursor read them, but only the newest maxGone. So the size of the backlog is bounded by the
+// number of objects that the cursor has seen or that are in the table. The newest version in an
+// entry needs no additional memory: it is also in the table, or in the log as the old version of
+// the key's next change. The log's lock guards the backlog.
 type backlog struct {
 	byUID   bool
-	entries map[string]*backlogEntry // by key; with byUID without deleted objects
-	// The entries in the order in which the cursor returns them: by each entry's last change. An entry
-	// that SyncedThrough waits for keeps its position when its key changes again. Otherwise a key that
-	// changes all the time would never reach the front.
+	entries map[string]*backlogEntry // by key; if byUID is set, only of objects that exist
+	// The list of entries in the order in which the cursor returns them, which is the order of their
+	// last changes. An entry that SyncedThrough waits for keeps its position when its key changes
+	// again. Otherwise a key that changes all the time would never reach the front.
 	first, last *backlogEntry
 	n           int // the number of entries in the list
 	awaited     int // the number of entries that SyncedThrough waits for
 	awaiting    int // how many changes SyncedThrough waits for, here and in the log
 	bytes       int64
 	// gone contains the entries of objects that were created and deleted before the cursor read them,
-	// oldest deletion first. An entry whose creation the cursor has returned has no last version.
+	// oldest deletion first. When the cursor has returned the creation, the entry no longer has a last
+	// version.
 	gone     []*backlogEntry
 	goneLeft int // the number of entries in gone that have a last version
 }
 
-// maxGone bounds the objects that a backlog with byUID keeps although they were created and deleted
+// maxGone is the maximum number of objects in a backlog with byUID that were created and deleted
 // before the cursor read them. Without this bound, the backlog of a handler that is blocked forever
 // would grow with each such object.
 const maxGone = 16384

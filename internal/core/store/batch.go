@@ -12,27 +12,28 @@ import (
 // batch is the set of changes that the writers have prepared: at most one change for each key, and
 // at most batchChanges. The writers do all slow work (packing, reading index values, comparing with
 // the version in the table) before they lock Store.mu. Store.writing guards the batch. The batch is
-// prepared for one set of indexes, so AddIndex and DropIndex apply it before they change the set. A
-// store has a batch only while a change is buffered.
+// prepared for one set of indexes, so AddIndex and DropIndex apply it before they change the set.
+// While no change is buffered, the store has no batch.
 //
-// Packing is most of the work of putting objects. The writer packs when it flushes the batch. When
-// objects arrive faster than one goroutine packs, a second goroutine packs while the batch still
-// fills. It ends when no object is left to pack, and pack waits for it.
+// Packing is most of the work of putting objects. The writer packs when it flushes the batch. If
+// objects arrive faster than one goroutine can pack them, a second goroutine already packs while
+// writers add further objects. The second goroutine ends when no object is left to pack, and pack
+// waits for its end.
 type batch struct {
-	list     []pending // of capacity batchChanges: a pending stays in its place
+	list     []pending // of capacity batchChanges, so that no pending moves to other memory
 	keys     map[string]struct{}
 	listed   bool // at least one change comes from a replace
 	index    indexOps
-	records  []Change  // what the log receives of list
+	records  []Change  // the changes of list for the log
 	woken    []*Cursor // the cursors that the records wake
 	notified []any     // scratch for signal; empty otherwise
 
 	raws     []byte // the bytes of the unpacked objects
 	unpacked [batchChanges]*pending
-	began    time.Time    // when the first of them was added
+	began    time.Time    // when the first object of unpacked was added
 	patches  bool         // patch the previous version instead of packing
-	added    atomic.Int32 // number of unpacked
-	taken    atomic.Int32 // number of unpacked that a goroutine has taken
+	added    atomic.Int32 // number of objects in unpacked
+	taken    atomic.Int32 // number of objects of unpacked that a goroutine has taken
 	apart    sync.WaitGroup
 	running  atomic.Bool // the second goroutine runs
 	scratch  [2][]byte
@@ -42,30 +43,30 @@ const (
 	// The store flushes a batch that has batchChanges changes, or batchBytes bytes.
 	batchChanges = 128
 	batchBytes   = 256 << 10
-	// A second goroutine helps to pack when packApart objects wait and arrive faster than one per
-	// packTime, which is about the time to pack one object. To start it for fewer objects costs more
-	// time than it saves.
+	// A second goroutine helps to pack when packApart objects wait, and objects arrive faster than one
+	// per packTime, which is about the time to pack one object. For fewer objects, it would cost more
+	// time to start the goroutine than it saves.
 	packApart = 8
 	packTime  = 10 * time.Microsecond
-	// fastTime is the mean time between two objects below which they count as frequent. The store
+	// Objects count as frequent if the mean time between two of them is below fastTime. The store
 	// patches frequent objects instead of packing them.
 	fastTime = 100 * time.Microsecond
 	// fastLasts is how long the store patches objects after they were frequent.
 	fastLasts = time.Second
-	// A patch uses at most half of the packed bytes that it applies to, or patchBytes if that is
-	// more. If it would be larger, the object is packed instead.
+	// The maximum size of a patch is half of the packed bytes to which the patch applies, or
+	// patchBytes if that is more. If the patch would be larger, the object is packed instead.
 	patchBytes = 384
 )
 
 // pending is a change that a writer has prepared. Old is the version in the table. If New is nil,
-// the change removes the writer's owner from Old, and the log receives it only if that was the last
-// owner. Revision and Awaited are set when the batch is applied.
+// the change removes the writer's owner from Old. Then the log receives the change only if Old has
+// no other owner. Revision and Awaited are set when the batch is applied.
 type pending struct {
 	Change
 	writer    *Writer
 	raw       []byte      // New's bytes until they are packed, without a uid that was cut out
 	value     *decodedBox // New's decoded value, or nil if the caller did not pass it
-	late      bool        // a deletion: the source has already reported its version or a higher one
+	late      bool        // a deletion whose version, or a higher one, the source has already reported
 	coalesced uint64      // of a deletion: see Writer.Coalesced
 	from, to  int         // the range of its index changes
 }
@@ -99,7 +100,7 @@ func (b *batch) add(p *pending) *pending {
 // the text of the uid in raw.
 func (b *batch) addUnpacked(s *Store, change *pending, raw, uid []byte) {
 	p := b.add(change)
-	// If raws grows into new memory, earlier changes keep referring to the old memory.
+	// If append moves raws to new memory, earlier changes still refer to the old memory.
 	from := len(b.raws)
 	b.raws = p.New.cutUID(b.raws, raw, uid)
 	p.raw = b.raws[from:len(b.raws):len(b.raws)]
@@ -119,7 +120,7 @@ func (b *batch) addUnpacked(s *Store, change *pending, raw, uid []byte) {
 	}
 }
 
-// comesFast reports whether the mean time between the objects is at most fastTime.
+// comesFast reports whether the objects of the batch are frequent; see fastTime.
 func (b *batch) comesFast() bool {
 	n := b.added.Load()
 	return n >= packApart && time.Since(b.began) < time.Duration(n)*fastTime
@@ -215,7 +216,7 @@ func (s *Store) release(o *Object) {
 }
 
 // nameOf returns the name of the object of a key for the packer. Objects whose names are the same
-// up to the last dash, such as replicas, are a group. The group of other objects is empty.
+// up to the last dash, such as replicas, are a group. If a name has no dash, Group is empty.
 func nameOf(key string) pack.Name {
 	i := strings.LastIndexByte(key, '-')
 	if i <= strings.LastIndexByte(key, '/') {
@@ -225,8 +226,8 @@ func nameOf(key string) pack.Name {
 }
 
 // publishValues stores the decoded values that callers passed to PutAs with their versions, so that
-// handlers need not decode these. If the store has no handler, it drops the values. The caller
-// holds the store's lock.
+// handlers need not decode these versions. If the store has no handler, publishValues drops the
+// values. The caller holds the store's lock.
 func (b *batch) publishValues(s *Store) {
 	handled := s.log.handlers.Load() > 0
 	for i := range b.list {

@@ -6,17 +6,18 @@ import (
 	"github.com/weirproject/weir/internal/core/checks"
 )
 
-// checking makes the store check its state after each change, and end the program if the state
-// breaks a rule. Tests and the build tag invariants set it. The rules are documented with the
-// fields, in owners.go and with backlog.
+// If checking is true, the store checks its state after each change, and ends the program if the
+// state breaks a rule. Tests and the build tag invariants set it. The comments of the fields, of
+// backlog and in owners.go contain the rules.
 var checking = checks.Invariants
 
-// checkEntries bounds the entries that one check reads. Of a longer backlog only the counts are
-// checked; a longer index, or a cursor with more unread changes, is not checked.
+// checkEntries is the maximum number of entries that one check reads. If a backlog is longer, only
+// its counts are checked. An index that is longer, or a cursor with more unread changes, is not
+// checked.
 const checkEntries = 64
 
-// must ends the program if a rule is broken. It reports the state of the object that the rule is
-// about.
+// must ends the program if ok is false. It reports the rule, and the state of the object to which
+// the rule applies.
 func must(ok bool, rule string, of interface{ state() string }, also ...int64) {
 	if !ok {
 		checks.Fail(fmt.Sprintf("store: %s: %s %d", rule, of.state(), also))

@@ -6,65 +6,66 @@ import (
 	"time"
 )
 
-// Cursor is a consumer's position in a store's changes. It returns every change in order while the
-// log still has it. Changes that the log drops before the cursor has read them go to the cursor's
+// Cursor is a consumer's position in a store's changes. It returns the changes in order, as long as
+// the log has them. Changes that the log drops before the cursor has read them go to the cursor's
 // backlog: one entry for each key, with the version that the cursor saw last and the key's newest
 // state.
 //
 // Next returns the backlog first: one change for each key, ordered by the revision of the key's
-// last change. Then it returns the rest of the log. An Awaited change has the newest state too, but
-// keeps the position of its key's first change. So when Next returns a change that is not Awaited,
-// it has already returned all changes of lower revisions, or returns them as part of a later
-// change.
+// last change. Then it returns the rest of the log. An Awaited change also has the newest state,
+// but the position of its key's first change. So when Next returns a change that is not Awaited, it
+// has already returned all changes of lower revisions, except those that are part of a later
+// coalesced change.
 //
 // The cursor returns no change for a key in two cases: the key was created and deleted while the
 // cursor was behind, or its version is again the one that the cursor returned last. So a cursor
-// that is behind uses memory for at most one old version of each changed key. A NotifyingCursor
-// distinguishes objects by uid instead of by key, and also returns objects that were created and
-// deleted while it was behind.
+// that is behind uses memory for at most one old version of each changed key. A cursor of
+// NotifyingCursor distinguishes objects by uid instead of by key, and also returns objects that
+// were created and deleted while it was behind.
 //
 // Close a cursor when it is no longer needed. Until then the store keeps changes for it. Only one
 // goroutine at a time may call Next; all other methods are safe for concurrent use.
 type Cursor struct {
 	log    *changeLog
 	ready  chan struct{} // nil if there is a notifier
-	counts bool          // started with all objects; otherwise SyncedThrough is always false
-	// handles is set if the reader is a handler. The changes that Next has returned then count as
-	// passed only at the following call of Next, so that the log keeps their decoded values for the
-	// handler.
+	counts bool          // it started with all objects; if not, SyncedThrough is always false
+	// handles is true if the reader is a handler. Then the cursor passes the changes that Next has
+	// returned only at the next call of Next, so that the log keeps their decoded values while the
+	// handler handles them.
 	handles bool
 
 	notifier Notifier
 	owner    [1]any
 
-	// waiting reports that Next has returned everything, so the next change must signal the cursor. It
-	// is guarded like the fields below.
+	// waiting is true if Next has returned all changes, so that the next change must signal the
+	// cursor. It is guarded like the fields below.
 	waiting atomic.Bool
 
 	// Only the goroutine that calls Next uses these fields.
-	snap *Snapshot // the unread initial state; nil when it was read
+	snap *Snapshot // the initial state; nil when all of it was read
 	from string    // the last key read from snap
-	owes bool      // handles is set, and Next has returned changes that do not count as passed yet
+	owes bool      // handles is true, and the cursor has not passed all changes that Next has returned
 
-	// log.mu guards these fields. The goroutine that calls Next changes them with log.mu locked for
-	// reading; other goroutines lock it for writing.
+	// log.mu guards these fields. The goroutine that calls Next locks log.mu only for reading, even to
+	// change them; all other goroutines lock it for writing.
 	initial bool   // Next has not returned all of snap
 	unread  int    // the number of unread objects of snap
 	begun   uint64 // revision of snap
 	pos     uint64 // revision of the next change to read
 	passed  uint64 // the reader no longer needs the changes before this revision; at most pos
-	late    uint64 // the newest revision that became Awaited after the last Next had returned it
+	late    uint64 // the newest revision whose change became Awaited after Next had returned it
 	backlog backlog
 	readAt  time.Time // when Next was last called
 	read    uint64    // the number of changes read
 	closed  bool
 }
 
-// nextChunk bounds how many changes Next copies while it holds the log's lock for reading.
+// nextChunk is the maximum number of changes that Next copies while it holds the log's lock for
+// reading.
 const nextChunk = 256
 
-// Cursor returns a cursor that starts with all objects in the store now. Each of them is returned
-// with Old nil and Initial set, in key order. The later changes follow.
+// Cursor returns a cursor that starts with all objects that are in the store now, in key order.
+// Their changes have Initial set and no Old. Then the cursor returns the later changes.
 func (s *Store) Cursor() *Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,21 +74,21 @@ func (s *Store) Cursor() *Cursor {
 }
 
 // NotifyingCursor returns a cursor for a handler. Like Cursor, it starts with all objects, but it
-// distinguishes objects by uid. Instead of signalling Ready, it calls to.Notify with owner, for the
-// first time before NotifyingCursor returns. If a change wakes several cursors with the same
+// distinguishes objects by uid. Instead of signalling Ready, it calls to.Notify with owner. The
+// first call is before NotifyingCursor returns. If a change wakes several cursors with the same
 // notifier, there is one call for all of them. If to is nil, the cursor signals Ready.
 //
 // A cursor that is behind returns two changes in these cases:
 //
 //   - An object was created and deleted while the cursor was behind: the creation with the object's
-//     last version, and the deletion. Only the newest 16,384 such objects are kept: the backlog of a
-//     consumer that is blocked forever must not grow with each object that is created and deleted.
+//     last version, and the deletion. The cursor keeps only the newest 16,384 such objects, so that
+//     the backlog of a consumer that is blocked forever does not grow without bound.
 //   - An object was deleted and another one created under its key: the deletion of the first object,
 //     and the creation of the second.
 //
-// So a cursor that is behind also uses memory for the last version of each object of the first
-// case. A cursor that keeps up returns a change from one uid to another without a DELETED event as
-// a single change.
+// So a cursor that is behind also uses memory for the last version of each object in the first
+// case. If a new object replaces one without a DELETED event, a cursor that keeps up returns a
+// single change from one uid to the other.
 func (s *Store) NotifyingCursor(to Notifier, owner any) *Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +139,7 @@ func (c *Cursor) Next(dst []Change) int {
 	if c.snap != nil {
 		n = c.nextInitial(dst)
 	}
-	// Many readers share the log's lock, so a reader does not lock it when there is nothing to read.
+	// Many readers share the log's lock, so a reader does not take it if there is nothing to read.
 	for n < len(dst) && (c.owes || !c.waiting.Load()) {
 		got := c.nextChanges(dst[n:min(n+nextChunk, len(dst))], n == 0)
 		if got == 0 {
@@ -181,8 +182,8 @@ func (c *Cursor) nextInitial(dst []Change) int {
 	return n
 }
 
-// nextChanges reads a chunk. first says that it is the first chunk of a Next: the reader has then
-// handled the changes of the previous Next.
+// nextChanges reads a chunk. first is true for the first chunk of a call of Next: the reader has
+// then handled the changes of the previous call.
 func (c *Cursor) nextChanges(dst []Change, first bool) int {
 	n, last := c.readChunk(dst, first)
 	if last || checking {
@@ -231,7 +232,7 @@ func (c *Cursor) readChunk(dst []Change, first bool) (n int, last bool) {
 	}
 	c.read += uint64(n)
 	// atBase shows whether c was the last cursor at the oldest record. A loop over all cursors would
-	// be slow: each of a thousand cursors would visit a thousand.
+	// be slow if each of a thousand cursors visited a thousand cursors.
 	if c.owes = c.handles && c.passed < c.pos; !c.handles {
 		c.passed = c.pos
 	}
@@ -263,8 +264,8 @@ func (c *Cursor) revision() uint64 {
 }
 
 // Saw reports whether o is the newest version of its key and Next has returned the change to o. A
-// resync calls Saw before it delivers o again, because the handler must receive the change to o
-// first. For a version that was replaced or deleted, Saw returns false even if Next returned it:
+// resync delivers o again only if Saw returns true, because the handler must receive the change to
+// o first. For a version that was replaced or deleted, Saw returns false even if Next returned it:
 // the log may have coalesced the change to o with a later one.
 func (c *Cursor) Saw(o *Object) bool {
 	c.log.mu.Lock()
@@ -295,13 +296,14 @@ func (c *Cursor) Lag() uint64 {
 }
 
 // SyncedThrough reports whether every writer has ended its first replace (its first list) and Next
-// has returned all changes of these replaces. It becomes true with the last Awaited change, no
-// matter how many other changes follow.
+// has returned all changes of these replaces. It becomes true with the last Awaited change, even if
+// many other changes follow.
 //
 // unhandled are the changes of the last Next that the reader has not handled yet. They matter in a
-// store with several writers: after Next has returned a version of one writer, the first replace of
-// another writer may contain this version too. Then SyncedThrough returns false until the reader
-// has handled that change. SyncedThrough is always false for a cursor of CursorAt.
+// store with several writers: Next may have returned a version of one writer before the first
+// replace of another writer contains the same version. Then SyncedThrough returns false until the
+// reader has handled the change to that version. SyncedThrough is always false for a cursor of
+// CursorAt.
 func (c *Cursor) SyncedThrough(unhandled ...Change) bool {
 	if !c.counts || !c.log.synced.Load() {
 		return false
@@ -351,7 +353,8 @@ func (c *Cursor) closeLocked() {
 // Notifier is notified of cursors for which Next may have changes.
 type Notifier interface {
 	// Notify receives the owners of cursors that were signalled together; it must not retain the
-	// slice. It must neither block nor use the store or its cursors, since their locks may be held.
+	// slice. It must not block, and must not use the store or its cursors, because their locks may be
+	// held.
 	Notify(owners []any)
 }
 
@@ -366,9 +369,9 @@ func (c *Cursor) signalNow() {
 	}
 }
 
-// signal signals cursors. It calls the first notifier that it finds once for all cursors with that
-// notifier: the handlers of a store share one notifier. owners is scratch memory, which signal
-// returns empty for reuse.
+// signal signals cursors. Usually all handlers of a store share one notifier, so signal calls the
+// first notifier that it finds only once, with the owners of all its cursors. owners is scratch
+// memory, which signal returns empty for reuse.
 func signal(cursors []*Cursor, owners []any) []any {
 	var to Notifier
 	for _, c := range cursors {

@@ -10,14 +10,14 @@ import (
 )
 
 // decodedEntry is an object's decoded value. At first only a weak pointer refers to the value, so
-// that it stays in memory as long as a caller uses it. When a reader reads the value again soon
-// after the first read, a strong pointer refers to it too, until it is idle or evicted: see
+// that it stays in memory as long as a caller uses it. When the value is read again soon after the
+// first read, a strong pointer also refers to the value, until the value is idle or evicted; see
 // decodedCache.
 type decodedEntry struct {
 	strong atomic.Pointer[decodedBox]
 	weak   weakValue
 	bytes  int64         // estimate
-	used   atomic.Uint32 // used… bits, set by each read
+	used   atomic.Uint32 // used… bits; each read sets all of them
 
 	// Guarded by the cache's lock.
 	owner *Object // nil: the cache does not track the entry
@@ -25,8 +25,8 @@ type decodedEntry struct {
 	age   int32   // sweeps since the last read
 }
 
-// Each read sets all bits. The sweep of idle entries and the hand of CLOCK each clear their own
-// bit.
+// Each read sets all three bits. The sweep of idle entries clears usedSinceSweep, and the hand of
+// CLOCK clears usedSinceHand.
 const (
 	usedSinceSweep = 1 << iota
 	usedSinceHand
@@ -34,7 +34,7 @@ const (
 	usedNow = usedSinceSweep | usedSinceHand | usedEver
 )
 
-// touch records a read, and reports whether the value was read before. d may be nil.
+// touch records a read, and reports whether it is not the first read of the value. d may be nil.
 func (d *decodedEntry) touch() (again bool) {
 	if d == nil {
 		return false
@@ -46,7 +46,8 @@ func (d *decodedEntry) touch() (again bool) {
 	return used != 0
 }
 
-// decodedBox is a decoded value. It gives an address to values that have none.
+// decodedBox contains a decoded value, so that a pointer can refer to a value that is not a
+// pointer.
 type decodedBox struct{ value any }
 
 // load returns the decoded value if it exists, and whether the cache refers to it strongly. d may
@@ -84,11 +85,12 @@ func (w weakValue) get() *decodedBox {
 	return w.box.Value()
 }
 
-// alive reports whether the value still exists.
+// alive reports whether the garbage collector has not freed the value yet.
 func (w weakValue) alive() bool { return w.value.Alive() || w.box.Value() != nil }
 
-// decodedFactor is the estimated ratio of a decoded object's memory to its raw size. It was
-// measured as 3.0 for pods as typed structs from protobuf, and as 3.1 as unstructured from JSON.
+// decodedFactor is the estimated ratio of a decoded object's memory to its raw size. The measured
+// ratio is 3.0 for pods that are decoded from protobuf to typed structs, and 3.1 for pods that are
+// decoded from JSON to unstructured objects.
 const decodedFactor = 3
 
 func newDecodedEntry(box *decodedBox, bytes int64) *decodedEntry {
@@ -101,9 +103,10 @@ func (o *Object) decodedBytes() int64 { return decodedFactor * int64(o.size) }
 // Decoded returns the decoded value, as returned by Config.Decode. All callers share it: copy it
 // before you modify it. Decoded is safe for concurrent use.
 //
-// The value stays in memory as long as a caller uses it. If it is read again within
-// Config.DecodedIdle, the store keeps it until it has not been read for that long, or the budget
-// requires its eviction. The error is ErrNoDecoder, or that of Config.Decode with the object's key.
+// The value stays in memory as long as a caller uses it. If a value is read twice within
+// Config.DecodedIdle, the store keeps it until it has not been read for that time, or until the
+// store evicts it because of the budget. The error is ErrNoDecoder, or the error of Config.Decode
+// with the object's key.
 func (o *Object) Decoded() (any, error) {
 	c := o.layout.cache
 	d := o.decoded.Load()
@@ -142,9 +145,9 @@ func (o *Object) decodeBy(decode decodeFunc) (value any, err error) {
 	return value, nil
 }
 
-// decodeOnce returns the decoded value for a caller that needs it only once: the existing one or,
-// if there is none, a new one for this caller alone. It does not cache the value, and does not
-// count as a read. The errors are those of Decoded.
+// decodeOnce returns the decoded value for a caller that needs it only once. If no decoded value
+// exists, it decodes a new one for this caller alone. It does not cache the new value, and the call
+// does not count as a read. The errors are those of Decoded.
 func (o *Object) decodeOnce() (any, error) {
 	if box := o.existing(); box != nil {
 		return box.value, nil
@@ -156,8 +159,8 @@ func (o *Object) decodeOnce() (any, error) {
 	return value, err
 }
 
-// existing returns the decoded value if it exists now, and nil otherwise. It does not count as a
-// read. o may be nil.
+// existing returns the decoded value if it exists now, and nil otherwise. The call does not count
+// as a read. o may be nil.
 func (o *Object) existing() *decodedBox {
 	if o == nil {
 		return nil
@@ -170,9 +173,9 @@ func (o *Object) existing() *decodedBox {
 }
 
 // DecodeCopy decodes the object's bytes with Config.DecodeCopy into a new value, which the caller
-// may modify. If a caller has modified the shared value, the new value does not have that
-// modification. Do not call DecodeCopy for a version that is stored as a value (see PutValue): it
-// has no bytes. The errors are those of Decoded.
+// may modify. If a caller has wrongly modified the shared value, the new value does not have that
+// modification. Do not call DecodeCopy for a version that is stored as a value (see PutValue),
+// because it has no bytes. The errors are those of Decoded.
 func (o *Object) DecodeCopy() (any, error) { return o.decodeBy(o.layout.decodeCopy) }
 
 // changeValues are the decoded values of a change's versions. The log refers to them so that all
@@ -182,14 +185,14 @@ type changeValues struct {
 	bytes   int64 // estimate
 }
 
-// Values returns the decoded values of a change's versions for a handler, and nil for a version
-// that the change lacks. Handlers and readers share them: copy a value before you modify it.
+// Values returns the decoded values of a change's versions for a handler. If Old or New is nil, its
+// value is nil. Handlers and readers share the values: copy a value before you modify it.
 //
 // The first handler decodes the values that do not exist yet, both versions together if possible.
-// The other handlers receive the same values: the log keeps them with the
-// change until the last handler has passed it, up to LogBytes. At the object's next change, the new
-// value of this change is the old value, unless the garbage collector has freed it. Values does not
-// count as a read of Decoded. Its error is that of Decoded. Values is safe for concurrent use.
+// The other handlers receive the same values: the log keeps values of at most LogBytes, each until
+// the last handler has passed its change. At the object's next change, the new value of this change
+// becomes the old value, unless the garbage collector has freed it. A call of Values does not count
+// as a read. The errors are those of Decoded. Values is safe for concurrent use.
 func (s *Store) Values(ch *Change) (was, is any, err error) {
 	if ch.Old != nil && ch.Old == ch.New { // a resync
 		_, is, err = s.Values(&Change{Revision: ch.Revision, New: ch.New})
@@ -248,8 +251,8 @@ func (s *Store) decodeChange(ch *Change, old, fresh *decodedBox) (_, _ *decodedB
 }
 
 // decodeUpdate decodes a change's versions together. has is the value of the old version, or nil.
-// It returns false if a version has no bytes, or after an error. The caller then
-// decodes the versions separately, which returns the error with the object's key.
+// It returns false if a version has no bytes, or after an error. The caller then decodes the
+// versions separately, and so gets the error with the object's key.
 func (s *Store) decodeUpdate(ch *Change, has *decodedBox) (was, is any, ok bool) {
 	if s.decoder.decode == nil || ch.Old.size == 0 || ch.New.size == 0 {
 		return nil, nil, false
@@ -288,9 +291,9 @@ func (c *decodedCache) publish(o *Object, box *decodedBox) *decodedBox {
 	}
 }
 
-// keepValues stores the values of a change until the last handler has passed the change. It does
-// nothing if that has happened already, or if there is no room. It never drops other values to make
-// room: the slowest handler needs the oldest values next.
+// keepValues stores the values of a change until the last handler has passed the change. It is a
+// no-op if the last handler has already passed the change, or if there is no room. It does not drop
+// older values to make room, because the slowest handler needs the oldest values next.
 func (l *changeLog) keepValues(ch *Change, was, is *decodedBox) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

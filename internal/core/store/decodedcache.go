@@ -9,23 +9,24 @@ import (
 // idleTicks is the number of sweeps in one DecodedIdle.
 const idleTicks = 8
 
-// sweepChunk bounds how many entries a sweep visits under one lock.
+// sweepChunk is the maximum number of entries that a sweep visits before it releases the lock.
 const sweepChunk = 1024
 
 // decodedCache tracks the decoded values that readers use, and refers strongly to those that are
-// read repeatedly: see Object.Decoded. A budget bounds the values with a strong reference. If they
-// exceed it, the CLOCK algorithm drops strong references: a hand moves around the entries, skips
-// those that were read since the hand last passed, and takes the next one.
+// read repeatedly: see Object.Decoded. A budget bounds the values with a strong reference. If these
+// values exceed the budget, the CLOCK algorithm drops strong references: a hand moves around the
+// entries, skips each entry that was read after the hand last passed it, and drops the reference of
+// the next one.
 //
-// One goroutine sweeps the entries and releases those that were not read for the idle time. It
-// starts with the first entry or list, and ends when there is neither, or with close. No other lock
-// is taken while mu is held.
+// One goroutine sweeps the entries, and releases those that were not read for the idle time. It
+// starts with the first entry or list. It ends when there is neither an entry nor a list, or with
+// close. A goroutine that holds mu takes no other lock.
 type decodedCache struct {
 	idle   time.Duration
 	budget int64 // 0: none
 
 	hits, misses atomic.Int64 // reads that found a decoded value, and reads that decoded one
-	forHandlers  atomic.Int64 // bytes of the values that the log keeps, which count for the budget
+	forHandlers  atomic.Int64 // bytes of the log's values for handlers; part of the budget
 
 	mu      sync.Mutex
 	entries []*decodedEntry // including weak ones; at most one for each object
@@ -97,7 +98,7 @@ func (c *decodedCache) replace(o *Object, d, fresh *decodedEntry) {
 }
 
 // hold makes the cache refer to d's value strongly, because a caller has read the value twice. It
-// does nothing if the version has left the table or the value exceeds the budget.
+// is a no-op if the version has left the table, or if the value is larger than the budget.
 func (c *decodedCache) hold(o *Object, d *decodedEntry, box *decodedBox) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,7 +219,7 @@ func (c *decodedCache) age(d *decodedEntry) {
 	}
 }
 
-// release stops tracking d. If no caller uses the value any more, the object also drops its
+// release stops tracking d. If the garbage collector has freed the value, the object also drops its
 // reference to d.
 func (c *decodedCache) release(d *decodedEntry) {
 	o := d.owner
@@ -241,9 +242,9 @@ func (c *decodedCache) close() {
 	c.wg.Wait()
 }
 
-// footprint returns the estimated bytes of the values that the store refers to strongly, and of the
-// tracking. listed is the bytes of the values in the decodedList; the cache may refer to some of
-// these too.
+// footprint estimates the bytes of the values to which the store refers strongly, and of the
+// entries. listed is the size of the values in the decodedList; the cache may also refer to some of
+// these values.
 func (c *decodedCache) footprint(listed int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

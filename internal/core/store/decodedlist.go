@@ -8,11 +8,11 @@ import (
 )
 
 // decodedList caches the values of the last List, for callers that list all objects repeatedly. It
-// caches the result of a List that follows another one within listIdle, once the store is synced,
-// and only if the values of all objects fit the budget. The sweep drops the values of objects that
-// were replaced, and all values when there was no List for listIdle. Store.Close drops all values
-// too. The memory is bounded by the budget, and by the values of all objects, which the result of a
-// List refers to in any case.
+// caches the result of a List under three conditions: the store is synced, another List was called
+// at most listIdle before, and the values of all objects fit the budget. The sweep drops the values
+// of objects that were replaced. It drops all values when List was not called for listIdle.
+// Store.Close also drops all values. Two bounds limit the memory: the budget, and the size of all
+// decoded objects, which is also the size of the result of each List.
 type decodedList struct {
 	store *Store
 	size  atomic.Int64 // the number of values, readable without mu
@@ -27,15 +27,16 @@ type decodedList struct {
 type listed struct {
 	root   *leaf // the root of the snapshot's table; nil: some values are missing
 	values []any
-	leaves map[*leaf][]any // parts of values, for the leaves whose objects could all be decoded
+	leaves map[*leaf][]any // the part of values for each leaf whose objects could all be decoded
 }
 
 const listIdle = time.Minute
 
-// perListed estimates the bytes that a list uses for an object, without its value.
+// perListed estimates the bytes that a decodedList uses for each object in addition to the object's
+// value.
 const perListed = 24
 
-// List returns the decoded values of all objects, in no order. Callers share them, as those of
+// List returns the decoded values of all objects, in no order. Callers share the values, as with
 // Object.Decoded. If an object cannot be decoded, List calls failed with the error and omits the
 // object. List is safe for concurrent use.
 func (s *Store) List(failed func(error)) []any {
@@ -59,8 +60,9 @@ func (s *Store) List(failed func(error)) []any {
 	return slices.Clone(known.values)
 }
 
-// update returns the values of a snapshot's objects: the values of was for leaves that have not
-// changed, and the values that add appends for the objects of other leaves. was may be nil.
+// update returns the values of a snapshot's objects. For a leaf that has not changed it copies the
+// values from was. For the objects of other leaves it calls add, which appends their values. was
+// may be nil.
 func (was *listed) update(snap *Snapshot, add func(values []any, o *Object) []any) *listed {
 	is := &listed{root: snap.table.root, values: make([]any, 0, snap.Len()), leaves: make(map[*leaf][]any, 1+snap.Len()/maxTreeNode)}
 	var known map[*leaf][]any
@@ -131,8 +133,7 @@ func (l *decodedList) expire() {
 	}
 }
 
-// close drops the cached list. Since the decodedCache is closed, no other list is cached after
-// that.
+// close drops the cached list. The decodedCache is already closed, so no list is cached after that.
 func (l *decodedList) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,8 +147,8 @@ func (l *decodedList) drop() {
 	l.size.Store(0)
 }
 
-// setList sets the list that the cache sweeps. nil: there is none. It returns false if the cache is
-// closed.
+// setList sets the list that the cache sweeps, or removes it if l is nil. It returns false if the
+// cache is closed.
 func (c *decodedCache) setList(l *decodedList) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,15 +11,16 @@ const (
 	// partBytes.
 	partObjects = 32
 	partBytes   = 256 << 10
-	// maxDecoders bounds the goroutines. More of them would only wait for the goroutine that uses
+	// maxDecoders bounds the goroutines. Additional ones would only wait for the goroutine that uses
 	// the decoded values.
 	maxDecoders = 8
 )
 
 // decodeEach calls use with each of the objects and the result of its decodeOnce. It makes all
 // calls one after another, on the caller's goroutine, in no order. If there are many objects, other
-// goroutines decode them. Each of these has at most two decoded parts that are not used yet: one in
-// the channel, and one that it sends. They have ended when decodeEach returns.
+// goroutines decode them. Each of these goroutines has at most two decoded parts that the caller
+// has not used yet: one in the channel, and one that it is about to send. All of them have ended
+// when decodeEach returns.
 func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) {
 	if len(objects) < 2*partObjects {
 		for _, o := range objects {
@@ -83,7 +84,7 @@ func (p *parts) decode(ready chan<- []decodedObject, done <-chan struct{}) {
 }
 
 // decodeNext decodes one part. It returns false if no part is left, or done is closed. It sends the
-// part even if Config.Decode ends this goroutine, since decodeEach waits for the part.
+// part even if Config.Decode ends this goroutine, because decodeEach waits for the part.
 func (p *parts) decodeNext(ready chan<- []decodedObject, done <-chan struct{}) (more bool) {
 	part := p.next()
 	if len(part) == 0 {

@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// derivedValues stores the results of an index's function for versions that the index has not
-// reached yet: see Store.Derive.
+// derivedValues stores results of an index's function. They are for versions that are newer than
+// the index; see Store.Derive.
 type derivedValues struct {
 	mu      sync.Mutex
 	reached uint64               // the revision that the index has reached
-	values  map[string]funcEntry // by object key; at most one for each object, and dirtySlack more
+	values  map[string]funcEntry // by object key; at most dirtySlack more than the number of objects
 }
 
-// deriveWait limits how long Derive waits for functions. On a busy machine a goroutine waits less
-// than that for a processor, so only a function that is slow itself exceeds it.
+// deriveWait limits how long Derive waits for functions. Even on a busy machine, a goroutine waits
+// less than deriveWait for a processor, so only a slow function exceeds it.
 const deriveWait = 100 * time.Millisecond
 
-// Derive calls the functions of indexes for a version that the caller has decoded anyway, so that
-// the next query need not decode it again. It skips a function that is running for another caller:
-// the next query then calls that function for the version. If several callers derive from the same
+// Derive calls the functions of indexes for a version that the caller has already decoded, so that
+// the next query need not decode it again. If a function is running for another caller, Derive
+// skips it, and the next query calls it for the version. If several callers derive from the same
 // version, the store keeps the values of the first call.
 //
-// Derive waits at most deriveWait for the functions. It returns false if a function is still
-// reading the decoded value; the caller must not modify the value then. Until that function
-// returns, further calls do nothing and return true. Each call starts at most two goroutines, which
-// end when the functions have returned. Derive is safe for concurrent use.
+// Derive waits at most deriveWait for the functions. If a function has not returned after that
+// time, Derive returns false, and the caller must not modify the decoded value. Until that function
+// returns, further calls of Derive are no-ops and return true. Each call starts at most two
+// goroutines, which end when the functions have returned. Derive is safe for concurrent use.
 func (s *Store) Derive(o *Object, decoded any) bool {
 	all := s.derives.Load()
 	if all == nil || s.blocked.Load() > 0 || !o.live() {
@@ -74,13 +74,13 @@ func (x *funcIndex) derive(o *Object, decoded any) {
 	}
 	own := make([]string, len(values))
 	for i, v := range values {
-		own[i] = strings.Clone(v) // v may be part of a longer string, which it would keep in memory
+		own[i] = strings.Clone(v) // v may be part of a longer string, and would keep it in memory
 	}
 	x.derived.put(o, own, x.s)
 }
 
-// DropDerived drops the values that Derive has stored for the object under key. Call it after the
-// object was deleted.
+// DropDerived drops the values that Derive has stored for the object under key. A caller of Derive
+// should call it after the object was deleted.
 func (s *Store) DropDerived(key string) {
 	if all := s.derives.Load(); all != nil {
 		for _, x := range *all {

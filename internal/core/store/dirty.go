@@ -1,13 +1,14 @@
 package store
 
-// dirtyKeys collects the keys that have changed since an index by function last took them. If there
-// are more than twice as many keys as stored objects, plus dirtySlack, it drops them all and sets
-// lost: the index must then be built again. The log's lock guards it.
+// dirtyKeys collects the keys that have changed since an index by function last took them. If the
+// number of keys exceeds twice the number of stored objects plus dirtySlack, dirtyKeys drops all
+// keys and sets lost. Then the index must be built again. The log's lock guards it.
 type dirtyKeys struct {
 	revs map[string]uint64 // the revision of the last change of each key
 	lost bool
-	// letGo is called when the replaced versions exceed the number that an index may keep in memory:
-	// about dirtySlack versions, or dirtyHeld bytes. The index then drops its cached objects.
+	// letGo makes the index drop its cached objects. It is called when about dirtySlack versions, or
+	// dirtyHeld bytes of versions, were replaced, because the index may still keep these versions in
+	// memory.
 	letGo    func()
 	replaced int64 // bytes of replaced versions
 }

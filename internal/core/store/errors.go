@@ -18,8 +18,8 @@ var (
 	ErrOutOfScope = errors.New("object is outside the writer's namespace")
 	// ErrNoName is returned by Writer.Put and Writer.Delete for an object without metadata.name.
 	ErrNoName = errors.New("object has no name")
-	// ErrTooLarge is returned by Writer.Put and Writer.Delete for an object beyond 4 GiB or a name
-	// beyond 64 KiB.
+	// ErrTooLarge is returned by Writer.Put and Writer.Delete for an object of more than 4 GiB, or a
+	// name of more than 64 KiB.
 	ErrTooLarge = errors.New("too large")
 	// ErrInvalidResourceVersion is returned by WaitResourceVersion for a version that cannot be
 	// compared.

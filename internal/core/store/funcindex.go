@@ -8,15 +8,15 @@ import (
 	"sync/atomic"
 )
 
-// funcIndex is an index by a function. Queries update it, under its own lock. The store's and the
-// log's locks are taken after that lock.
+// funcIndex is an index by a function. Queries update the index, under the index's lock. A
+// goroutine that also needs the store's or the log's lock takes it after the index's lock.
 type funcIndex struct {
 	s  *Store
 	fn func(decoded any) ([]string, error)
 
 	mu         sync.Mutex
 	valueIndex                      // of the versions at revision upTo
-	built      bool                 // the index contains everything up to upTo
+	built      bool                 // the index contains all objects at revision upTo
 	upTo       uint64               // revision of the newest snapshot that the index has reached
 	dirty      dirtyKeys            // keys changed since the last catchUp; guarded by the log's lock
 	later      map[string]uint64    // the keys that changed after upTo, but before the last catchUp
@@ -31,7 +31,7 @@ type funcIndex struct {
 	size atomic.Int64 // bytes of all but derived, after the last catchUp
 }
 
-// funcEntry is what the function returned for one version.
+// funcEntry contains the result of the function for one version.
 type funcEntry struct {
 	revision uint64
 	values   []string // none if the function failed, or the version cannot be decoded
@@ -47,7 +47,7 @@ func (e funcEntry) footprint() int64 {
 
 // foundObjects caches the objects that queries have found under a value, so that the next query
 // need not look them up in the table. When too many versions have been replaced, a writer drops the
-// whole cache, since it does not know which of these versions are cached. So the cache keeps no
+// whole cache, because it does not know which of these versions are cached. So the cache keeps no
 // more replaced versions in memory than dirtyKeys allows. The index's lock guards the map.
 type foundObjects struct {
 	byValue atomic.Pointer[map[string][]*Object]
@@ -62,9 +62,9 @@ func (f *foundObjects) get(value string) (objects []*Object, ok bool) {
 	return objects, ok
 }
 
-// put caches the objects under a value. It caches none if one of them is no longer in the table, as
-// in an older snapshot: dirtyKeys, which bounds the cached versions, does not count that one any
-// more.
+// put caches the objects under a value. If one of them is no longer in the table, as in an older
+// snapshot, put caches none of them: dirtyKeys counted that version before it was cached, so the
+// bound of the cached versions would not hold.
 func (f *foundObjects) put(value string, objects []*Object) {
 	if slices.ContainsFunc(objects, func(o *Object) bool { return !o.live() }) {
 		return
@@ -91,9 +91,9 @@ func newFuncIndex(s *Store, name string, fn func(any) ([]string, error)) *funcIn
 	return x
 }
 
-// appendBy appends the objects of sn under value, in key order. The index does not move back: for a
-// snapshot that is older than the index, appendBy reads all objects, and calls the function for
-// those that have changed since.
+// appendBy appends the objects of sn under value, in key order. The index does not move back. For a
+// snapshot that is older than the index, appendBy reads all objects of the snapshot, and calls the
+// function for those that have changed after it.
 func (x *funcIndex) appendBy(objects []*Object, sn *Snapshot, value string) ([]*Object, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -224,7 +224,7 @@ func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {
 			x.later[key] = rev
 		}
 		was := x.byKey[key]
-		x.found.forget(was.values) // the found objects may have been replaced since sn
+		x.found.forget(was.values) // the found objects may contain replaced versions
 		if o, ok := sn.table.get(key); !ok {
 			x.removeKey(key)
 		} else if was.revision != o.revision {
@@ -251,7 +251,8 @@ func (x *funcIndex) evaluate(versions func(yield func(*Object) bool)) {
 	})
 }
 
-// set replaces the values of o's key by values, or by none if the function failed.
+// set replaces the values of o's key by values. If the function failed with err, the key gets no
+// values.
 func (x *funcIndex) set(o *Object, values []string, err error) {
 	was := x.byKey[o.key]
 	if err != nil {
@@ -297,8 +298,8 @@ func (x *funcIndex) forget(key string, was funcEntry) {
 }
 
 // call calls the function with a decoded value. If the object could not be decoded, undecoded is
-// the error, and the object has no values. call does not return that error: a caller that reads the
-// object receives it, and queries return the other objects.
+// the error, and the object has no values. call does not return undecoded, so that queries return
+// the other objects. A caller that reads the object itself receives that error.
 func (x *funcIndex) call(decoded any, undecoded error) (values []string, err error) {
 	if undecoded != nil {
 		return nil, nil

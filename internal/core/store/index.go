@@ -25,9 +25,9 @@ type Index struct {
 func LabelIndex(label string) Index { return Index{label: label} }
 
 // LabelSetIndex returns an index by all labels together, as wire.Meta's LabelSet writes them.
-// Objects without labels have the empty set. Usually there are few sets, since the objects of a
-// workload have the same labels. So a label selector must be evaluated only once for each set. The
-// writer updates the index from the objects' bytes.
+// Objects without labels have the empty set. The objects of a workload have the same labels, so
+// there are usually few sets. A label selector must be evaluated only once for each set. The writer
+// updates the index from the objects' bytes.
 func LabelSetIndex() Index { return Index{sets: true} }
 
 // FieldIndex returns an index by the values of a field path. p must be compiled for the store's
@@ -37,18 +37,18 @@ func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 // FuncIndex returns an index by the values that f returns for a decoded object. f must not modify
 // or retain the object, and must not query an index by function of the store.
 //
-// The writer does not update this index. A query calls f for the objects that have changed since
-// the last query, or for all objects the first time, unless Derive has already called f. Meanwhile
-// other queries of the index wait. Several goroutines decode the objects if there are many, but
-// only one goroutine at a time calls f.
+// The writer does not update this index. The first query calls f for all objects, and a later query
+// for the objects that have changed since the last query. It does not call f for a version for
+// which Derive has called it. While a query calls f, other queries of the index wait. Several
+// goroutines decode the objects if there are many, but only one goroutine at a time calls f.
 //
 // A query returns the state of its snapshot. The index only moves forward. A query of a snapshot
-// older than the index reads all objects of that snapshot, and calls f for those that have changed
-// since. Store.AppendBy never queries an older snapshot.
+// that is older than the index reads all objects of the snapshot, and calls f for those that have
+// changed after it. Store.AppendBy never queries an older snapshot.
 //
-// If f fails or panics for an object, queries return an *IndexError until that object changes, but
-// also return the other objects. An object that cannot be decoded is in no index, and causes no
-// error of a query.
+// If f fails or panics for an object, queries return the other objects and an *IndexError, until
+// that object changes. An object that cannot be decoded is in no index by function, but causes no
+// error.
 func FuncIndex(f func(decoded any) ([]string, error)) Index { return Index{fn: f} }
 
 // values appends to dst the values under which the index contains an object. They are valid until
@@ -68,7 +68,7 @@ func (ix Index) values(dst [][]byte, m *wire.Meta, raw []byte) ([][]byte, error)
 	return dst, nil
 }
 
-// heldValues does the same as values for a stored object, which may be stored as a value.
+// heldValues does what values does for a stored object, which may be stored as a Go value.
 func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([][]byte, error) {
 	if !o.layout.isValue {
 		return ix.values(dst, m, raw)
@@ -119,7 +119,7 @@ type byteIndex struct {
 	source Index
 }
 
-// varieties counts how often the distinct values of any index have changed.
+// varieties counts the changes of the set of distinct values, over all indexes of the process.
 var varieties atomic.Uint64
 
 func newValueIndex(name string) valueIndex {
@@ -133,8 +133,8 @@ func (x *valueIndex) freeze() valueIndex {
 	return frozen
 }
 
-// add adds an entry. It copies value if the index does not have it yet, and returns the index's
-// string.
+// add adds an entry. It returns the index's own string for value, which is a copy if value is new
+// in the index.
 func (x *valueIndex) add(value, key string) string {
 	own, ok := x.first(value)
 	if !ok || own != value {
@@ -175,7 +175,7 @@ func (x *valueIndex) first(from string) (value string, ok bool) {
 	return value, ok
 }
 
-// eachValue yields the distinct values, skipping from one to the next.
+// eachValue yields the distinct values. It skips the other entries of a value.
 func (x *valueIndex) eachValue(yield func(string) bool) {
 	for v, ok := x.first(""); ok && yield(v); v, ok = x.first(v + "\x00") {
 	}
@@ -205,7 +205,7 @@ type indexOp struct {
 var hashSeed = maphash.MakeSeed()
 
 // prepare prepares the index changes of p. m and raw are the metadata and the bytes of the new
-// version. If m is nil, prepare reads the new version itself, which is then packed or a value.
+// version. If m is nil, prepare reads the new version, which is then already packed or a Go value.
 //
 // If both versions have the same hash of their values, the values are the same, and prepare does
 // not unpack the old version.
@@ -233,7 +233,7 @@ func (x *indexOps) prepare(set *byteIndexSet, p *pending, m *wire.Meta, raw []by
 		return nil
 	}
 	if p.Old != nil {
-		_ = x.readHeld(set, p.Old) // cannot fail: all indexes have read the version before
+		_ = x.readHeld(set, p.Old) // cannot fail, because all indexes have already read this version
 	}
 	x.diff(x.spans[:fresh], x.spans[fresh:], true)
 	x.diff(x.spans[fresh:], x.spans[:fresh], false)
@@ -269,8 +269,8 @@ func (x *indexOps) readHeld(set *byteIndexSet, o *Object) (err error) {
 	return nil
 }
 
-// note copies x.values, the values of the index at a position in the set, to the arena, and their
-// ranges to x.spans.
+// note copies x.values to the arena, and appends their ranges to x.spans. index is the position of
+// their index in the set.
 func (x *indexOps) note(index int) {
 	for _, v := range x.values {
 		from := len(x.arena)
@@ -279,8 +279,8 @@ func (x *indexOps) note(index int) {
 	}
 }
 
-// hash returns the hash of the values in x.spans. Equal values have different hashes for different
-// sets of indexes.
+// hash returns the hash of the values in x.spans. The hash also depends on the set of indexes, so
+// equal values have different hashes in different sets.
 func (x *indexOps) hash(set *byteIndexSet) uint64 {
 	var h maphash.Hash
 	h.SetSeed(hashSeed)

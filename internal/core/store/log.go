@@ -8,7 +8,7 @@ import (
 )
 
 // Change is one change of one key, as the log stores it, a cursor returns it, and a handler
-// receives it. Old has the uid and resourceVersion of the version that the reader saw last. All
+// receives it. Old has the uid and resourceVersion that the reader saw last for the key. All
 // readers of the store share the objects; do not modify them.
 type Change struct {
 	// Revision is the store's revision of the change, or of the last change if it represents several.
@@ -19,26 +19,26 @@ type Change struct {
 	// and New is nil if it does not exist after. They are never both nil. They are the same version
 	// only in a resync.
 	Old, New *Object
-	// Final is the state in which Writer.DeleteAs deleted the object. nil: the state is unknown.
+	// Final is the state in which Writer.DeleteAs deleted the object, or nil if the state is unknown.
 	Final *Object
-	// ResourceVersion is the resourceVersion of New. If New is nil, ResourceVersion is the one passed
-	// to Writer.Delete, or that of the list that lacked the object. It is 0 if that resourceVersion is
-	// not an integer, or is unknown.
+	// ResourceVersion is the resourceVersion of New. If New is nil, ResourceVersion is the
+	// resourceVersion that was passed to Writer.Delete, or that of the list that did not contain the
+	// object. It is 0 if it is unknown or not an integer.
 	ResourceVersion uint64
-	// Initial reports that Old is nil and that the change is part of the cursor's initial state, or of
-	// a writer's first replace, which is its first list (client-go's isInInitialList).
+	// Initial is true if Old is nil and the change is part of the cursor's initial state, or of a
+	// writer's first replace, which is the writer's first list (client-go's isInInitialList).
 	Initial bool
-	// Awaited reports that Cursor.SyncedThrough waited until Next returned this change: it is Initial,
-	// or represents a change by a writer's first replace. In the log, Awaited reports only that a
-	// writer's first replace made the change.
+	// Awaited is true if Cursor.SyncedThrough has waited until Next returned this change: the change
+	// is Initial, or contains a change by a writer's first replace. In the log, Awaited is true only
+	// if a writer's first replace made the change.
 	Awaited bool
-	// Coalesced reports that the change represents several changes, because its reader fell behind
-	// the log.
+	// Coalesced is true if the change replaces several changes, because its reader fell behind the
+	// log.
 	Coalesced bool
-	// Missed reports that New is nil and the server sent no DELETED event: a relist lacked the
+	// Missed is true if New is nil and the server sent no DELETED event: a relist did not contain the
 	// object, another object has its name, or its writer was removed.
 	Missed bool
-	// Refused reports that New is nil because a handler's filter rejects the newest version.
+	// Refused is true if New is nil because a handler's filter rejects the newest version.
 	Refused bool
 }
 
@@ -85,9 +85,9 @@ func (ch *Change) Type() ChangeType {
 	return Updated
 }
 
-// FinalStateUnknown reports whether the object was deleted and Old may not be its final state: the
-// server sent no DELETED event, or the change represents several changes. client-go calls this
-// DeletedFinalStateUnknown.
+// FinalStateUnknown reports whether the object was deleted, and Old may not be its final state.
+// This is so if the server sent no DELETED event, or if the change is Coalesced. client-go calls
+// this DeletedFinalStateUnknown.
 func (ch *Change) FinalStateUnknown() bool {
 	return ch.New == nil && !ch.Refused && (ch.Missed || ch.Coalesced)
 }
@@ -106,8 +106,8 @@ func (ch *Change) Key() string { return ch.Object().key }
 // changeBytes is the size of a Change in the log.
 const changeBytes = 48
 
-// cost returns how many bytes the change uses in the log, including its versions that are no longer
-// in the table: Old and Final.
+// cost returns how many bytes the change uses in the log, including Old and Final, which are not in
+// the table.
 func (ch *Change) cost() int64 {
 	n := int64(changeBytes)
 	if ch.Old != nil {
@@ -123,19 +123,21 @@ func (ch *Change) cost() int64 {
 }
 
 const (
-	// A log of at most minLog changes keeps its memory when it becomes shorter.
+	// A log whose memory has room for at most minLog changes does not free memory when it becomes
+	// shorter.
 	minLog = 64
-	// A cursor with behindBy unread changes is behind until it has fewer than caughtUp. Both are more
-	// than the changes of one batch, and fewer than the log can store. A cursor that was not read for
-	// blockedFor is blocked instead of behind: the reflector does not slow down for it.
+	// A cursor with behindBy unread changes is behind until it has fewer than caughtUp unread changes.
+	// Both limits are higher than the number of changes in one batch, and lower than the number that
+	// the log can store. A cursor that was not read for blockedFor is blocked instead of behind: the
+	// reflector does not slow down for it.
 	behindBy   = 1024
 	caughtUp   = 512
 	blockedFor = time.Second
 )
 
-// changeLog contains the newest changes, bounded in bytes, and the cursors that read them. A
-// cursor absorbs into its backlog the changes that the log drops before the cursor has read them.
-// The log's lock is taken after the store's.
+// changeLog contains the newest changes, bounded in bytes, and the cursors that read them. A cursor
+// absorbs into its backlog the changes that the log drops before the cursor has read them. A
+// goroutine that needs both locks takes the log's lock after the store's.
 type changeLog struct {
 	limit   int64
 	keep    bool
@@ -145,7 +147,7 @@ type changeLog struct {
 	valueLimit int64        // bounds the bytes of values
 
 	mu      sync.RWMutex // a reader holds it for reading while it moves its own cursor
-	records []Change     // from head on; those before head were dropped and are zero
+	records []Change     // the log starts at head; the records before head were dropped and are zero
 	head    int
 	base    uint64 // revision of the record at head
 	bytes   int64
@@ -182,7 +184,7 @@ func (l *changeLog) at(rev uint64) *Change { return &l.records[l.head+int(rev-l.
 // append adds records, the first of which has revision l.next(). held is the number of objects in
 // the table. append appends the cursors that waited for records to woken, and returns woken. The
 // caller signals them after it has released all locks: otherwise the first of a thousand readers
-// would block on the lock while the last is woken.
+// would wait for the lock until the last one is woken.
 func (l *changeLog) append(records []Change, held int, woken []*Cursor) []*Cursor {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,8 +230,8 @@ func (l *changeLog) await(n int) {
 	}
 }
 
-// awaitVersion makes SyncedThrough wait for the change to o. o is a version that another writer has
-// put, and that the first replace of the calling writer contains too.
+// awaitVersion makes SyncedThrough wait for the change to o. Another writer has put o, and the
+// first replace of the calling writer also contains it.
 func (l *changeLog) awaitVersion(o *Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -70,8 +70,8 @@ func (m Memory) String() string {
 }
 
 // Memory returns the store's memory by purpose. It takes the locks briefly, one after another, so
-// the figures may differ by a few changes. An index by function counts with its size after the last
-// query. Memory is safe for concurrent use.
+// the figures may differ by a few changes. For an index by function, Memory returns the size after
+// the last query. Memory is safe for concurrent use.
 func (s *Store) Memory() Memory {
 	s.mu.RLock()
 	m := Memory{
@@ -123,8 +123,8 @@ func (s *Store) LogStart() uint64 {
 	return s.log.base
 }
 
-// DecodedReads returns how many reads of decoded objects found a decoded value, and how many had to
-// decode. It is safe for concurrent use.
+// DecodedReads returns how many reads of decoded objects found a decoded value (hits), and how many
+// had to decode the object (misses). It is safe for concurrent use.
 func (s *Store) DecodedReads() (hits, misses int64) {
 	return s.decoder.cache.hits.Load(), s.decoder.cache.misses.Load()
 }

@@ -23,8 +23,8 @@ import (
 // objects. All methods are safe for concurrent use.
 type Object struct {
 	key string // shared by all versions of one object
-	// packed contains the packed bytes, then the patch, then the uid and the resourceVersion if
-	// they are opaque. Until the version is packed, it contains only the latter.
+	// packed contains the packed bytes, then the patch, and then the uid and the resourceVersion if
+	// these are opaque. Until the version is packed, it contains only the opaque texts.
 	packed   string
 	layout   *layout
 	uid      [16]byte
@@ -32,9 +32,9 @@ type Object struct {
 	revision uint64
 	sum      uint64 // fingerprint of the received bytes; 0: unknown
 
-	// These fields have one bit for each owner, see owners.go. They are used for the version in the
-	// table. All three change only while Store.writing is held, and owners loses bits only while
-	// Store.mu is held too. A version without an owner is no longer in the table.
+	// owners, marks and puts have one bit for each owner; see owners.go. They are used only for the
+	// version in the table. They change only while Store.writing is held. A bit of owners is cleared
+	// only while Store.mu is also held. A version without an owner is no longer in the table.
 	owners      atomic.Uint32
 	marks, puts uint32
 	// serverGen is the newest server generation in which a source reported this version. It changes
@@ -43,7 +43,7 @@ type Object struct {
 
 	size    uint32
 	patched uint16 // bytes of the patch; 0: no patch
-	based   uint16 // bytes of the version that the patch applies to, unpacked
+	based   uint16 // unpacked size of the version to which the patch applies
 	decoded atomic.Pointer[decodedEntry]
 
 	indexed uint64 // hash of the values in a set of indexes; 0: no indexes
@@ -57,18 +57,18 @@ const (
 	flagOpaqueRV              // resourceVersion is not a canonical integer: its length is in rv
 	flagCutUID                // the bytes were packed without the uid's text at cutAt
 	flagManual                // no source has reported this version: see ManualWriter
-	flagMade                  // the stored bytes are not those received: see PutAs
+	flagMade                  // the stored bytes differ from the received bytes: see PutAs
 )
 
-// objectOverhead is the size of an Object in memory, by the allocator's size classes. Each byte of
-// it counts twice in the peak of a first sync, because the garbage collector lets the heap grow to
-// twice the live memory.
+// objectOverhead is the size of an Object in memory, by the allocator's size classes. Each of these
+// bytes costs two bytes at the peak of a first sync, because the garbage collector lets the heap
+// grow to twice the live memory.
 const objectOverhead = 128
 
 // live reports whether this version is in the table.
 func (o *Object) live() bool { return o.owners.Load() != 0 }
 
-// ownedBy reports whether the store has the object because of the writer's owner (see owners.go).
+// ownedBy reports whether the writer's owner has the object (see owners.go).
 func (o *Object) ownedBy(w *Writer) bool { return o.owners.Load()&w.bit != 0 }
 
 // Footprint returns the bytes that this version uses, without its key and its decoded value.
@@ -88,9 +88,10 @@ func (o *Object) tail() (packed, uid, rv string) {
 	return packed, uid, rv
 }
 
-// setIdentity sets the uid and the resourceVersion of a version that is not packed yet. A canonical
-// UUID uses 16 bytes, and a canonical decimal 8. Any other text is opaque: it is stored after the
-// packed bytes, and the 16 or 8 bytes contain its length.
+// setIdentity sets the uid and the resourceVersion of a version that is not packed yet. A uid that
+// is a canonical UUID uses 16 bytes, and a resourceVersion that is a canonical decimal uses 8. Any
+// other text is opaque: it is stored after the packed bytes, and the 16 or 8 bytes contain only its
+// length.
 func (o *Object) setIdentity(uid, rv []byte) {
 	var ok bool
 	if o.uid, ok = parseUUID(uid); !ok {
@@ -161,7 +162,7 @@ func (o *Object) AppendUID(dst []byte) []byte {
 	return dst
 }
 
-// SameUID reports whether both versions have the same uid, and are thus versions of one object.
+// SameUID reports whether both versions have the same uid, so that they are versions of one object.
 func (o *Object) SameUID(other *Object) bool {
 	return o.uid == other.uid && (o.flags^other.flags)&flagOpaqueUID == 0 && o.opaqueUID() == other.opaqueUID()
 }
@@ -171,8 +172,8 @@ func (o *Object) sameIdentity(other *Object) bool {
 	return o.rv == other.rv && (o.flags^other.flags)&flagOpaqueRV == 0 && o.opaqueRV() == other.opaqueRV() && o.SameUID(other)
 }
 
-// sameBytes reports whether the received bytes of both versions were the same. If a fingerprint is
-// unknown, it returns believe.
+// sameBytes reports whether the received bytes of both versions have the same fingerprint. If a
+// fingerprint is unknown, it returns believe.
 func (o *Object) sameBytes(other *Object, believe bool) bool {
 	if o.sum == 0 || other.sum == 0 {
 		return believe
@@ -214,8 +215,8 @@ func (o *Object) Size() int { return int(o.size) }
 
 // sameVersion reports whether a and b are the same version of the same object: uid, resourceVersion
 // and content. If the fingerprint of the received bytes is unknown, it compares the packed bytes.
-// Then two versions with equal content that were packed differently count as different. Two values
-// always do.
+// Then two versions with equal content count as different if they were packed differently. Two
+// versions that are stored as Go values always count as different.
 func sameVersion(a, b *Object) bool {
 	if a == b {
 		return true
@@ -229,8 +230,8 @@ func sameVersion(a, b *Object) bool {
 	return a.size > 0 && a.layout.dict == b.layout.dict && a.packed == b.packed && a.cutAt == b.cutAt && (a.flags^b.flags)&flagCutUID == 0
 }
 
-// cutUID appends raw without the uid. The Object stores the uid in fewer bytes, and packing could
-// not make it smaller, since it is random. cutUID does not cut an opaque uid, nor a uid beyond the
+// cutUID appends raw without the uid. The Object stores the uid in 16 bytes. A uid is random, so
+// packing could not make its text shorter. cutUID does not cut an opaque uid, nor a uid beyond the
 // first 64 KiB of raw.
 func (o *Object) cutUID(dst, raw, uid []byte) []byte {
 	at := -1
@@ -249,9 +250,8 @@ func (o *Object) cutUID(dst, raw, uid []byte) []byte {
 func (o *Object) Encoding() wire.Encoding { return o.layout.encoding }
 
 // Meta reads the object's metadata into m. m aliases the returned bytes: the raw object in
-// scratch[:0], or in a larger buffer if scratch was too small. Label, Annotation and similar
-// methods return one field each, and each call unpacks the object. For several fields Meta is
-// cheaper.
+// scratch[:0], or in a larger buffer if scratch was too small. Each call of Label, Annotation and
+// similar methods returns one field and unpacks the object, so for several fields Meta costs less.
 func (o *Object) Meta(m *wire.Meta, scratch []byte) (raw []byte, err error) {
 	raw, err = o.AppendRaw(scratch[:0])
 	if err != nil {
@@ -312,8 +312,8 @@ func (sc *scratch) release() {
 }
 
 // readMeta calls read with the object's metadata, which is valid during the call. Reading cannot
-// fail, since the metadata was read when the object was put. If memory was damaged, readMeta does
-// not call read.
+// fail, because the metadata was already read when the object was put. Only if memory is damaged,
+// readMeta does not call read.
 func (o *Object) readMeta(read func(m *wire.Meta)) {
 	sc := scratches.Get().(*scratch)
 	defer sc.release()
@@ -349,7 +349,7 @@ func (o *Object) AppendRaw(dst []byte) ([]byte, error) {
 	return out, nil
 }
 
-// appendBody appends the object's bytes without a uid that was cut out.
+// appendBody appends the object's bytes. If the uid was cut out, they lack the uid.
 func (o *Object) appendBody(dst []byte) ([]byte, error) {
 	if o.patched == 0 {
 		return o.unpackBase(dst)
@@ -372,7 +372,8 @@ func (o *Object) parts() (packed, patch string) {
 	return packed[:n], packed[n:]
 }
 
-// unpackBase appends the unpacked bytes: this version, or the version that the patch applies to.
+// unpackBase appends the unpacked bytes: those of this version or, if there is a patch, of the
+// version to which the patch applies.
 func (o *Object) unpackBase(dst []byte) ([]byte, error) {
 	packed, _ := o.parts()
 	return o.layout.dict.Unpack(dst, packed, o.baseSize())
@@ -407,8 +408,9 @@ type cachedDecoder struct {
 type decodeFunc = func(raw []byte, earlier *codec.Version) (any, error)
 
 // layout describes how an object is stored: packed with a dictionary, as received, or as a value.
-// Objects with the same dictionary share a layout. Each value has a separate layout with its
-// labels, since it has no bytes to read them from.
+// Objects with the same dictionary share a layout. Each version that is stored as a value has a
+// separate layout, which contains the labels, because it has no bytes from which labels could be
+// read.
 type layout struct {
 	*cachedDecoder
 	dict    *pack.Dictionary // nil: the bytes are stored as received

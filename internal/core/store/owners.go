@@ -6,30 +6,32 @@ import (
 	"sync/atomic"
 )
 
-// A store keeps an object as long as the source of some writer has it. Each source reports its
-// changes in order. But sources are not synchronized: one may lag, list, break off or repeat events
-// while another continues. So the version in the table records, with one bit for each owner, what
-// each source reported last about the key:
+// A store keeps an object as long as the source of at least one writer has it. Each source reports
+// its changes in order. But sources are not synchronized: one may lag, list, break off or repeat
+// events while another continues. So the version in the table records, with one bit for each owner,
+// what each source reported last about the key:
 //
 //   - owners: the source has the object. The store deletes the object with its last owner.
 //   - puts, a subset of owners: the source has the object in exactly this version.
-//   - marks, a subset of owners: the source reported the object since the writer's BeginReplace.
+//   - marks, a subset of owners: the source has reported the object after the writer's
+//     BeginReplace.
 //
 // When one writer replaces a version, the new version inherits the owners and marks of the old one:
 // a change in one source says nothing about the other sources. The version that another source
-// reported last may be older than the new version in the table. Then Writer.aboveProgress contains
-// the older version, unless it is at most the progress of that source's writer.
+// reported last may be older than the new version in the table. Then the aboveProgress of that
+// source's writer contains the older version, if that version is above the writer's progress.
 //
 // A source may report a version for the first time although the version is older than the one in
 // the table, or than a remembered deletion. Either the source lags, or the server went back in
-// time. The store can decide that only when the writer's progress passes the newer version: a
-// source that only lags reports the object again before that. Until then the writer stores the
-// older version as unconfirmed.
+// time. The store can decide which of the two is true only when the writer's progress passes the
+// newer version: a source that only lags reports the object again before that. Until then the
+// writer stores the older version as unconfirmed.
 //
 // When a server went back to an earlier state, a new server generation starts, in which the same
 // resourceVersions occur again with other content. The writer that first finds this out starts the
-// generation. The other writers join it with their next replace: what they receive after that comes
-// from the restored server. Any version of a newer generation replaces a version of an older one.
+// generation. The other writers join the generation with their next replace, because the reports
+// after that replace come from the restored server. Any version of a newer generation replaces a
+// version of an older one.
 //
 // All sources of one store have the same server. When one source finds that the server went back,
 // all other sources must be listed again, even if they have not noticed. Until a source is listed
@@ -76,8 +78,8 @@ func setBits(to *atomic.Uint32, bits uint32) {
 	}
 }
 
-// initial reports whether the writer has not yet reported its complete first state: its first
-// replace is running, or versions of that replace are still unconfirmed.
+// initial reports whether the writer's first state is incomplete: its first replace is running, or
+// versions of that replace are still unconfirmed.
 func (w *Writer) initial() bool { return (w.replacing || w.listed) && !w.synced }
 
 // order says how an incoming version compares with the one in the table.
@@ -106,8 +108,8 @@ func (w *Writer) order(o, held *Object) order {
 	return newer
 }
 
-// noteReceived records that the source reported version rv of an object whose version in the table
-// is a different one.
+// noteReceived records that the source reported version rv of an object that has another version in
+// the table.
 func (w *Writer) noteReceived(held *Object, rv uint64) {
 	if rv <= w.progress.rv && w.progress.serverGen == w.serverGen {
 		return
@@ -118,7 +120,7 @@ func (w *Writer) noteReceived(held *Object, rv uint64) {
 	w.aboveProgress[held.key] = max(w.aboveProgress[held.key], rv)
 }
 
-// lastReceived returns the version of held's key that the source reported last. It returns 0 if
+// lastReceived returns the version that the source reported last for held's key. It returns 0 if
 // that version is not above the writer's progress, is of an older server generation, or is not an
 // integer.
 func (w *Writer) lastReceived(held *Object) uint64 {
@@ -131,8 +133,8 @@ func (w *Writer) lastReceived(held *Object) uint64 {
 	return held.rv
 }
 
-// overtake is called before this writer replaces old. For each other writer whose source reported
-// exactly this version, it records that the source reported it.
+// overtake is called before this writer replaces old. Other sources may have reported exactly old
+// as the last version. overtake records this for each of their writers.
 func (w *Writer) overtake(old *Object) {
 	if old.flags&flagOpaqueRV != 0 || old.puts&^w.bit == 0 {
 		return
@@ -144,8 +146,8 @@ func (w *Writer) overtake(old *Object) {
 	}
 }
 
-// stale reports whether the source has already reported something newer than the deletion, so that
-// the deletion must be ignored. o is the deleted version or, if missed is set, the new object that
+// stale reports whether the source has already reported a newer version than the deletion, so that
+// the deletion must be ignored. o is the deleted version or, if missed is true, the new object that
 // has the name of the deleted one. A deletion without uid and resourceVersion is never stale.
 func (w *Writer) stale(o, held *Object, missed bool) bool {
 	received := held.puts&w.bit != 0 && held.serverGen >= w.serverGen
@@ -153,7 +155,7 @@ func (w *Writer) stale(o, held *Object, missed bool) bool {
 	case w.manual, o.isAnonymous():
 		return false
 	case received && (o.flags|held.flags)&flagOpaqueRV != 0:
-		return !missed && !o.SameUID(held) // the versions cannot be compared: require the same object
+		return !missed && !o.SameUID(held) // not comparable: only the same object's deletion counts
 	}
 	return o.flags&flagOpaqueRV == 0 && o.rv < w.lastReceived(held)
 }
@@ -165,10 +167,10 @@ type unconfirmedVersion struct {
 	watched bool // a watch reported it, not a list
 }
 
-// contradicts reports whether an incoming version that is older than held, the version in the
-// table, is more than a repetition of an event. That is so if it is in a list, or if it is above
-// the writer's progress and only other sources have reported held. Either the source lags, or the
-// server went back and has reached the same resourceVersions again.
+// contradicts is called if an incoming version is older than held, the version in the table. It
+// returns false if the source may only have repeated an event. It returns true if the version is in
+// a list, or if it is above the writer's progress and only other sources have reported held. Then
+// either the source lags, or the server went back and has reached the same resourceVersions again.
 func (w *Writer) contradicts(o, held *Object) bool {
 	return w.replacing || o.number() > w.progress.rv && held.puts&w.bit == 0
 }
@@ -187,11 +189,11 @@ func (w *Writer) keepUnconfirmed(o *Object) {
 func (w *Writer) confirm(at progress) {
 	for key, u := range w.unconfirmed {
 		if w.s.batch.has([]byte(key)) {
-			w.s.applyBatch() // flush would make the writer synced before it is current to at
+			w.s.applyBatch() // flush would make the writer synced too early, before it is current to at
 		}
 		held, _ := w.s.table.get(key)
 		right, decided := w.isBack(u.Object, at)
-		if held != nil { // held may be another version than the one that u conflicted with
+		if held != nil { // held may have replaced the version with which u conflicted
 			came := w.order(u.Object, held)
 			if came == same {
 				w.ownUnlessNewer(u.Object, held)
@@ -212,8 +214,8 @@ func (w *Writer) confirm(at progress) {
 	}
 }
 
-// isRight reports whether an unconfirmed version is right, and held, which is newer, is wrong, when
-// the source is current to at.
+// isRight is called when the source is current to at. It reports whether the unconfirmed version is
+// right, and held, which is newer, is wrong.
 func (w *Writer) isRight(u unconfirmedVersion, held *Object, at progress) bool {
 	switch {
 	case held.flags&flagManual != 0:
@@ -232,15 +234,15 @@ func (w *Writer) isRight(u unconfirmedVersion, held *Object, at progress) bool {
 }
 
 // isBack decides about an unconfirmed version of an object that is not in the table. right reports
-// whether the object exists, and decided whether that is certain.
+// whether the object exists. If decided is false, that is not certain yet.
 //
 // A source reported the deletion of the object. The decision is certain when this writer's source
-// has reported everything up to that deletion. If it then still has the version, the version is
-// right, with two exceptions. First, the deletion's resourceVersion may be an estimate. If the
-// source that reported the deletion had this version or a higher one before, this writer's source
-// lags. Second, this source itself may have reported the deletion, with its exact resourceVersion.
-// A lower version is then a repeated event. That can happen even in a list, because the deletion
-// may be newer than the list.
+// has reported all changes up to that deletion. If this source then still has the version, the
+// version is right, with two exceptions. First, the deletion's resourceVersion may be an estimate.
+// Then, if the source that reported the deletion had this version or a higher one before, this
+// writer's source lags. Second, this writer's source may itself have reported the deletion, with
+// the exact resourceVersion. A lower version is then a repeated event. That can happen even in a
+// list, because the deletion may be newer than the list.
 func (w *Writer) isBack(o *Object, at progress) (right, decided bool) {
 	d, ok := w.s.deletions.of[o.key]
 	if !ok || d.serverGen < w.serverGen {
@@ -253,10 +255,11 @@ func (w *Writer) isBack(o *Object, at progress) (right, decided bool) {
 	return decided && o.rv > d.goneUpTo, decided
 }
 
-// Outdated reports whether another writer has found that the server went back, since this writer's
-// last BeginReplace or the ListRequested before that BeginReplace. Then this writer's source must
-// be listed again. Until the writer's next BeginReplace, its Put, Delete, EndReplace and Progress
-// have no effect. Outdated is safe for concurrent use.
+// Outdated reports whether another writer has found that the server went back, after the
+// ListRequested that preceded this writer's last BeginReplace, or after that BeginReplace if there
+// was no such ListRequested. Then this writer's source must be listed again. Until the writer's
+// next BeginReplace, its Put, Delete, EndReplace and Progress have no effect. Outdated is safe for
+// concurrent use.
 func (w *Writer) Outdated() bool {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()
@@ -268,10 +271,11 @@ func (w *Writer) isOutdated() bool {
 	return w.serverGen < w.s.serverGen && !w.manual && !w.removing
 }
 
-// WhenOutdated sets the function that is called, once, when the writer becomes Outdated. If it is
-// already Outdated, WhenOutdated calls f before it returns. Otherwise the goroutine that finds the
-// restore calls f, so f must not block. f replaces the previous function, which may still be called
-// shortly after; nil removes it. WhenOutdated is safe for concurrent use.
+// WhenOutdated sets a function that is called once when the writer becomes Outdated. If the writer
+// is already Outdated, WhenOutdated calls f before it returns. Otherwise the goroutine that finds
+// the restore calls f, so f must not block. f replaces the previous function; nil removes it. The
+// previous function may still be called shortly after that. WhenOutdated is safe for concurrent
+// use.
 func (w *Writer) WhenOutdated(f func()) {
 	w.s.mu.Lock()
 	already := f != nil && w.isOutdated()
@@ -288,7 +292,8 @@ const (
 	// deletionsKept is how many deletions the store remembers even after the progress of every writer
 	// has passed them: a server may send its last events again.
 	deletionsKept = 64
-	// maxDeletions bounds the remembered deletions, no matter how far a writer is behind: about 2 MiB.
+	// maxDeletions is the maximum number of remembered deletions, which use about 2 MiB, even if a
+	// writer is far behind.
 	maxDeletions = 16 << 10
 )
 
@@ -307,8 +312,8 @@ type deletions struct {
 	keys  int64 // bytes of all keys in of
 }
 
-// deletionBytes is what a deletion uses in addition to its key: in the map, part of which is
-// unused, and in the queue.
+// deletionBytes is the memory of a deletion in addition to its key: in the queue, and in the map,
+// including a share of the map's unused memory.
 const deletionBytes = 128
 
 // footprint estimates the bytes of the deletions.
@@ -316,8 +321,8 @@ func (g *deletions) footprint() int64 { return g.keys + int64(len(g.of))*deletio
 
 // deletion is the deletion of an object.
 type deletion struct {
-	// rv is the resourceVersion of the deletion, or an estimate (see exact). When a source is current
-	// to rv, it has reported what happened to the object.
+	// rv is the resourceVersion of the deletion, or an estimate (see exact). A source that is current
+	// to rv has reported what happened to the object.
 	rv uint64
 	// Versions of the key below supersedes are older than the deletion.
 	supersedes uint64
@@ -326,13 +331,14 @@ type deletion struct {
 	serverGen uint32
 	by        *Writer // the writer whose source reported the deletion
 	replace   uint32  // by.replaces at the time of the deletion
-	// exact reports that the source of by reported the deletion with version rv, after all lower
+	// exact is true if the source of by reported the deletion with version rv, after all lower
 	// versions. If that source later reports a version below rv, it repeats an event.
 	exact bool
 }
 
 // record remembers the deletion of old that the source of w reported. Other sources may still have
-// old. If a relist found the deletion, its version is unknown, except that it is above old's.
+// old. If a relist found the deletion, the only thing known about the deletion's version is that it
+// is above the version of old.
 func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	rv, below := p.ResourceVersion, p.ResourceVersion
 	if rv == 0 || old.opaque() || w.manual {
@@ -353,9 +359,9 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	goneUpTo, exact := uint64(0), !p.Missed
 	if late := p.late || rv <= max(old.rv, w.progress.rv); late && !past && !p.Missed {
 		// The source has already reported this or a higher version. A watch cache sends such a deletion
-		// if a relist of the cache found it. The true version is unknown: it is at most that of the
-		// cache's list. But w's source had exactly old and no longer has it, so another source that still
-		// has old lags.
+		// if a relist of the cache found it. The true version of the deletion is unknown: it is at most
+		// the version of the cache's list. But w's source had exactly old and no longer has it. So
+		// another source that still has old lags.
 		if rv, exact = max(rv, old.rv+1, w.progress.rv+1, p.coalesced), false; received {
 			goneUpTo = old.rv
 		}
@@ -375,9 +381,10 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	g.forget(w.s)
 }
 
-// forget removes the oldest deletions: those beyond maxDeletions, and those that every writer has
-// passed, except for the newest deletionsKept. It is called after each deletion and each progress,
-// because writers pass most deletions that a relist finds as soon as the relist ends.
+// forget removes the oldest deletions while there are more than maxDeletions. It also removes those
+// that every writer has passed, except the newest deletionsKept. It is called after each deletion
+// and each progress, because writers pass most deletions that a relist finds as soon as the relist
+// ends.
 func (g *deletions) forget(s *Store) {
 	for n := len(g.queue) - g.head; n > maxDeletions || n > deletionsKept && g.passed(s); n-- {
 		delete(g.of, g.queue[g.head])
@@ -407,10 +414,10 @@ func (g *deletions) passed(s *Store) bool {
 	return true
 }
 
-// outdates reports whether an incoming version of w.key, which is not in the table, is older than a
-// remembered deletion. The deletion may be of the same object, or of an earlier one with the same
-// key. During a replace, a deletion that the same source reported before the replace does not
-// count, because the list is newer.
+// outdates is called if the table does not have w.key. It reports whether an incoming version of
+// that key is older than a remembered deletion. The deletion may be of the same object, or of an
+// earlier one with the same key. During a replace, outdates ignores a deletion that the same source
+// reported before the replace, because the list is newer.
 func (g *deletions) outdates(w *Writer, o *Object) bool {
 	if len(g.of) == 0 || o.opaque() || w.manual {
 		return false

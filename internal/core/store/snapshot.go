@@ -7,8 +7,8 @@ import (
 )
 
 // Snapshot is the state of a store at one moment. It is immutable and safe for concurrent use. It
-// costs nothing to take. While a caller keeps it, the versions of objects in it stay in memory.
-// Reading the table and the indexes by label or field takes no lock.
+// costs nothing to take. While a caller keeps a snapshot, its versions of objects stay in memory.
+// Readers of its table, and of its indexes by label or field, take no lock.
 type Snapshot struct {
 	store       *Store
 	table       tree[string, *Object]
@@ -34,8 +34,8 @@ func (s *Store) Snapshot() *Snapshot {
 	return s.snapshotLocked()
 }
 
-// snapshotLocked returns the snapshot of this revision, and creates it if there is none. As long as
-// no caller needs a snapshot, writers do not copy the nodes that they change.
+// snapshotLocked returns the snapshot of this revision, and creates it if there is none. Writers
+// copy a node before they change it only if a snapshot shares the node.
 func (s *Store) snapshotLocked() *Snapshot {
 	rv := s.resourceVersionLocked()
 	if s.snap != nil {
@@ -61,14 +61,14 @@ func (s *Store) snapshotLocked() *Snapshot {
 func (sn *Snapshot) Revision() uint64 { return sn.revision }
 
 // ResourceVersion returns the resourceVersion to which all writers had progressed at this moment,
-// or "" if there was none: see Store.ResourceVersion.
+// or "" if there was no such version; see Store.ResourceVersion.
 func (sn *Snapshot) ResourceVersion() string { return sn.rv }
 
-// KeptBytes estimates the memory that sn keeps alive in addition to later, the next snapshot that
-// the caller keeps: the versions that were replaced between the two snapshots, and the nodes of the
-// table. If later is nil, it compares sn with the current state of the store. Some of these
-// versions may also be in the log. If one object was replaced repeatedly, the estimate is too high,
-// but it is never more than the whole snapshot.
+// KeptBytes estimates the memory that is in use only because the caller keeps sn in addition to
+// later, a newer snapshot. If later is nil, KeptBytes compares sn with the current state of the
+// store. The memory consists of the versions that were replaced between the two states, and of
+// nodes of the table. Some of these versions may also be in the log. If one object was replaced
+// repeatedly, the estimate is too high, but it is never more than the whole snapshot.
 func (sn *Snapshot) KeptBytes(later *Snapshot) int64 {
 	var revision uint64
 	var replaced int64
@@ -118,11 +118,12 @@ func eachIn(table *tree[string, *Object], ns string, yield func(*Object) bool) {
 	table.ascend(prefix, func(key string, o *Object) bool { return strings.HasPrefix(key, prefix) && yield(o) })
 }
 
-// By yields the objects that have value in an index, in key order.
+// By yields the objects that an index has under value, in key order.
 //
 // The error is ErrUnknownIndex for an index that does not exist, or was added after the snapshot
-// was taken. For an index by function, the error is an *IndexError if the function failed for some
-// object; By still yields the other objects. See FuncIndex for how such an index follows snapshots.
+// was taken. For an index by function, the error is an *IndexError if the function failed for at
+// least one object; By still yields the other objects. See FuncIndex for how such an index follows
+// snapshots.
 func (sn *Snapshot) By(index, value string) (iter.Seq[*Object], error) {
 	if sn.byteIndex(index) != nil {
 		return sn.ByFrom(index, value, "")
@@ -145,7 +146,7 @@ func (sn *Snapshot) AppendBy(objects []*Object, index, value string) ([]*Object,
 }
 
 // AppendBy appends the objects that currently have any of the values in an index. All objects are
-// of one moment, and those of one value are in key order. The errors are those of Snapshot.By.
+// of one moment. For each value, the objects are in key order. The errors are those of Snapshot.By.
 // AppendBy is safe for concurrent use.
 func (s *Store) AppendBy(objects []*Object, index string, values ...string) ([]*Object, error) {
 	snap := s.Snapshot()
@@ -194,8 +195,8 @@ func (sn *Snapshot) ByFrom(index, value, key string) (iter.Seq[*Object], error) 
 	}, nil
 }
 
-// CountBy counts the objects that have value in an index by label or field. It returns at most the
-// number most, and then does not count further. ok is false if there is no such index.
+// CountBy counts the objects that have value in an index by label or field. It stops counting at
+// most, and then returns most. ok is false if there is no such index.
 func (sn *Snapshot) CountBy(index, value string, most int) (n int, ok bool) {
 	x := sn.byteIndex(index)
 	if x == nil {

@@ -21,27 +21,27 @@ import (
 type Config struct {
 	// Encoding is the encoding of the raw bytes that writers put. Zero: wire.JSON.
 	Encoding wire.Encoding
-	// Decode returns the decoded value of an object: a pointer. It must not retain raw.
-	// Object.Decoded calls it in the caller's goroutine, without a lock of the store; several
-	// goroutines may call it at the same time. earlier is an earlier version of the object, or nil;
-	// the value may share memory with that version's value. nil: Object.Decoded returns
-	// ErrNoDecoder.
+	// Decode returns the decoded value of an object: a pointer. It must not retain raw. Object.Decoded
+	// calls it in the caller's goroutine, without a lock of the store; several goroutines may call it
+	// at the same time. earlier is an earlier version of the object, or nil; the new value may share
+	// memory with earlier.Value. nil: Object.Decoded returns ErrNoDecoder.
 	Decode func(raw []byte, earlier *codec.Version) (any, error)
-	// DecodeCopy is Decode for Object.DecodeCopy: its value must share no mutable memory with any
-	// other value, and earlier is nil. nil: the store uses Decode, whose values then must not share
-	// mutable memory either.
+	// DecodeCopy is called by Object.DecodeCopy in place of Decode. Its value must share no mutable
+	// memory with any other value, and earlier is nil. nil: the store calls Decode instead, whose
+	// values then must not share mutable memory either.
 	DecodeCopy func(raw []byte, earlier *codec.Version) (any, error)
-	// DecodedBudget bounds the decoded objects that the store refers to, in bytes estimated from
-	// their raw size: those that are read repeatedly, and, up to half of the budget, those that
-	// handlers are about to receive (see Store.Values). Beyond the budget, the store releases
-	// objects that were not read recently. 0: decoded objects that are read have no bound.
+	// DecodedBudget bounds the decoded objects that the store keeps, in bytes that are estimated from
+	// the raw size. They are the objects that are read repeatedly, and the objects that handlers are
+	// about to receive (see Store.Values), which use at most half of the budget. If the budget is
+	// exceeded, the store releases objects that were not read recently. 0: there is no bound for the
+	// objects that are read repeatedly.
 	DecodedBudget int64
-	// DecodedIdle is how long the store keeps a decoded object after its last read, within an
-	// eighth. 0: one minute.
+	// DecodedIdle is how long the store keeps a decoded object after its last read, with a tolerance
+	// of an eighth. 0: one minute.
 	DecodedIdle time.Duration
-	// LogBytes bounds the change log: its records, and the old versions that only the log refers
-	// to. The decoded values that the log keeps for handlers have a separate bound of the same
-	// size. 0: 8 MiB.
+	// LogBytes is the maximum size of the change log: of its records, and of the old versions that
+	// only the log keeps in memory. The decoded values that the log keeps for handlers have a separate
+	// bound of the same size. 0: 8 MiB.
 	LogBytes int64
 	// KeepLog makes the store keep the log, up to LogBytes, even after every cursor has passed it,
 	// for CursorAt. false: the store drops a record immediately when every cursor has read it.
@@ -56,15 +56,15 @@ type Store struct {
 	log     *changeLog             // its lock is taken inside mu
 
 	revised atomic.Uint64 // a copy of revision, for reads without mu
-	// changes counts the revisions that are not part of a writer's first replace.
+	// changes is the number of revisions without those of a writer's first replace.
 	changes atomic.Uint64
 	// A copy of funcs, for reads without mu; nil: no index by function.
 	derives atomic.Pointer[[]*funcIndex]
 	blocked atomic.Int32 // calls of Derive that have returned before their functions
 
-	// writing is held by the writer that is changing something: writers take turns. The fields that
-	// mu guards change only while both locks are held, so a writer may read them with writing
-	// alone. Lock writing before mu.
+	// A writer holds writing while it writes, so only one writer at a time writes. The fields that mu
+	// guards change only while both locks are held, so a writer may read them while it holds only
+	// writing. Lock writing before mu.
 	writing  sync.Mutex
 	batch    *batch    // nil: no changes are buffered
 	cameFast time.Time // when objects last arrived frequently (see fastTime), outside a replace
@@ -160,8 +160,8 @@ func (s *Store) Len() int {
 	return s.table.count
 }
 
-// announceLocked wakes the callers whose condition is met, and no others: thousands may wait for a
-// resourceVersion that is far away. The caller holds the lock.
+// announceLocked wakes only the callers whose condition is met, because thousands of callers may
+// wait for a later resourceVersion. The caller holds the lock.
 func (s *Store) announceLocked() {
 	closed := s.closed.Load()
 	if s.becameSynced != nil && (closed || s.syncedLocked()) {
@@ -225,7 +225,7 @@ func (s *Store) WaitSynced(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-synced: // another writer may have been added since: check again
+		case <-synced: // a writer may have been added after that: check again
 		}
 	}
 }
@@ -263,13 +263,13 @@ func (s *Store) resourceVersionLocked() string {
 // integers, and then returns nil. After that, readers see what was written to the server at rv. It
 // returns immediately for "" and "0".
 //
-// A writer progresses with the versions that its source reports. The store does not know which of
-// several sources contains the change at rv, so it waits for the slowest. If nothing changes in a
-// source, that takes until its next bookmark, which kube-apiserver sends once a minute. The error
-// is the cause of ctx, ErrClosed, or ErrInvalidResourceVersion.
+// A writer progresses with the versions that its source reports. If there are several sources, the
+// store does not know which of them contains the change at rv, so it waits for the slowest. A
+// source in which nothing changes progresses only with its next bookmark, which kube-apiserver
+// sends once a minute. The error is the cause of ctx, ErrClosed, or ErrInvalidResourceVersion.
 //
-// After a restore of the server was found, a writer has no resourceVersion until it has ended a
-// replace: resourceVersions from before the restore are those of other states.
+// After a writer has found that the server was restored, each writer has no resourceVersion until
+// it has ended a replace: resourceVersions from before the restore belong to other states.
 func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
 	if rv == "" {
 		return nil
@@ -318,7 +318,7 @@ func (s *Store) reachedLocked() uint64 {
 }
 
 // filling returns the batch to which changes are added. If there is none, it takes one from the
-// pool. The caller holds Store.writing, as for the methods below.
+// pool. The callers of filling and of the next three methods hold Store.writing.
 func (s *Store) filling() *batch {
 	if s.batch == nil {
 		s.batch = batches.Get().(*batch)
@@ -331,7 +331,7 @@ func (s *Store) filling() *batch {
 func (s *Store) flush() (changed int) {
 	changed = s.applyBatch()
 	for w := range s.writers {
-		if w.listed && !w.synced { // the writer waited for the confirmation of unconfirmed versions
+		if w.listed && !w.synced { // the writer waits for unconfirmed versions
 			w.trySync()
 		}
 	}
@@ -374,7 +374,8 @@ func (s *Store) applyBatch() (changed int) {
 	return changed
 }
 
-// applyLocked applies the changes of a batch. The caller holds Store.mu, as for the methods below.
+// applyLocked applies the changes of a batch. The callers of applyLocked and of the methods below
+// hold Store.mu.
 func (s *Store) applyLocked(b *batch) {
 	for i := range b.list {
 		if p := &b.list[i]; p.New != nil {

@@ -4,12 +4,12 @@ import "slices"
 
 // tree is an ordered map: a B+ tree, copied on write. freeze is free and returns an immutable copy.
 // The next write to a node that the copy still shares copies that node. Only one goroutine at a
-// time may write to the tree. Frozen copies are never written to, and are safe for concurrent
-// reads.
+// time may write to the tree. Frozen copies never change, and are safe for concurrent reads.
 //
-// The store does not use a tree from a module, for two reasons. This tree always clears a slot that
-// a node no longer uses: otherwise a hidden reference would keep an old version of an object alive.
-// And keys that are inserted in ascending order, as from a LIST, fill the leaves completely.
+// The store does not use a tree from a module, for two reasons. First, this tree clears each slot
+// that a node no longer uses. Otherwise a hidden reference would keep an old version of an object
+// in memory. Second, keys that are inserted in ascending order, as from a LIST, fill the leaves
+// completely.
 type tree[K, V any] struct {
 	cmp   func(a, b K) int
 	root  *treeNode[K, V]
@@ -23,8 +23,8 @@ type treeEntry[K, V any] struct {
 	key K
 }
 
-// treeNode is a leaf (items) or an inner node (kids, seps). Every key under
-// kids[i] is below seps[i], which is not above any key under kids[i+1].
+// treeNode is a leaf (items) or an inner node (kids, seps). Every key under kids[i] is lower than
+// seps[i], and no key under kids[i+1] is lower than seps[i].
 type treeNode[K, V any] struct {
 	owner uint64
 	items []treeEntry[K, V]
@@ -45,8 +45,8 @@ func (t *tree[K, V]) freeze() tree[K, V] {
 	return frozen
 }
 
-// lower returns the position of the first item of a leaf that is not below key, and whether it has
-// that key.
+// lower returns the position of the first item of a leaf whose key is not below key. found reports
+// whether its key is key.
 func (t *tree[K, V]) lower(n *treeNode[K, V], key K) (i int, found bool) {
 	lo, hi := 0, len(n.items)
 	for lo < hi {
@@ -244,7 +244,7 @@ func (t *tree[K, V]) insertKid(n *treeNode[K, V], i int, sep K, kid *treeNode[K,
 	return right, up
 }
 
-// delete removes an entry. It returns false if there is none.
+// delete removes the entry of a key. It returns false if there is no such entry.
 func (t *tree[K, V]) delete(key K) bool {
 	if _, ok := t.get(key); !ok {
 		return false
@@ -307,8 +307,8 @@ func (t *tree[K, V]) mergeKid(n *treeNode[K, V], i int) {
 
 // footprint estimates the bytes of the tree's nodes. item is the size of an entry.
 func (t *tree[K, V]) footprint(item int64) int64 {
-	// Leaves are full after a LIST and about two thirds full after random
-	// inserts; inner nodes are a sixtieth of them.
+	// Leaves are full after a LIST, and about two thirds full after random inserts. Inner nodes use a
+	// sixtieth of the memory of the leaves.
 	return int64(t.count) * item * 5 / 4
 }
 

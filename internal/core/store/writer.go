@@ -19,10 +19,10 @@ type Scope struct {
 	Owner uint8
 }
 
-// Writer puts one source's objects into the store. All writers of a store add to one batch of
-// bounded size. The store applies the batch under one short lock when the batch is full, or when a
-// writer calls Flush. A Writer is not safe for concurrent use, except for the methods that say so.
-// Different writers may be used at the same time; they take turns by locking Store.writing.
+// Writer puts one source's objects into the store. All writers of a store add changes to one batch
+// of bounded size. The store applies the batch under one short lock when the batch is full, or when
+// a writer calls Flush. A Writer is not safe for concurrent use, except for the methods that say
+// so. Different writers may be used at the same time, because they lock Store.writing.
 type Writer struct {
 	s     *Store
 	scope Scope
@@ -35,7 +35,7 @@ type Writer struct {
 	next      progress // becomes progress when the batch is applied
 	advanced  bool     // next is set and not yet applied
 	serverGen uint32   // the store's generation when the state of the last BeginReplace was requested
-	removing  bool     // Remove is running, and the writer is not Outdated meanwhile
+	removing  bool     // Remove is running; during that time the writer is not Outdated
 	// outdated is called once, when the store's serverGen moves beyond this writer's. It may be
 	// nil.
 	outdated func()
@@ -50,23 +50,24 @@ type Writer struct {
 	// asked is the store's server generation when ListRequested was called, for the next BeginReplace.
 	// nil: BeginReplace uses the generation at its call.
 	asked *uint32
-	// The newest version that the source reported since BeginReplace, deletions included.
+	// newest is the newest version that the source reported after BeginReplace, including deletions.
 	newest    uint64
 	replacing bool
 	listed    bool   // a replace has ended (in this server generation, until synced)
 	replaces  uint32 // the number of replaces that were started
-	goingBack bool   // the last replace started with rebase, and the source has reported nothing since
+	goingBack bool   // the last replace started with rebase, and no report followed
 	manual    bool   // see ManualWriter
 	coalesced uint64 // see Coalesced
 	removed   bool
-	// unconfirmed has at most one version for each key that other writers have put in a newer
-	// version or deleted, see keepUnconfirmed.
+	// unconfirmed has at most one version for each key. Other writers have put a newer version of that
+	// key, or have deleted it; see keepUnconfirmed.
 	unconfirmed map[string]unconfirmedVersion
 	// firstUnconfirmed is the value of unconfirmed when a relist started before the writer was synced.
 	// AbortReplace restores it, without the keys that the relist reported. EndReplace clears it.
 	firstUnconfirmed map[string]unconfirmedVersion
 	key              []byte // of the current object
-	// spare is for the next object if the last one was not put. nil: there is none.
+	// spare is the Object of an incoming version that was not put; the next version reuses it. It may
+	// be nil.
 	spare *Object
 }
 
@@ -97,18 +98,18 @@ func (s *Store) Writer(sc Scope) *Writer {
 }
 
 // ManualWriter returns a writer for objects that the caller puts or deletes without a server. It
-// exists in addition to the registered writer of the scope, and has the same owner: the next
-// replace of the registered writer deletes the objects that its list lacks, and overwrites those
-// that its list has in another version. A manual writer accepts any version, and does not count for
-// Synced or ResourceVersion. Do not use it for replaces.
+// exists in addition to the registered writer of the scope, and has the same owner. So the next
+// replace of the registered writer deletes the objects that are not in its list, and overwrites
+// those of which its list has another version. A manual writer accepts any version, and does not
+// count for Synced or ResourceVersion. Do not use it for replaces.
 func (s *Store) ManualWriter(sc Scope) *Writer {
 	return &Writer{s: s, scope: sc, bit: 1 << (sc.Owner & 31), synced: true, manual: true}
 }
 
-// Behind reports whether a cursor that is being read does not keep up. A cursor is behind from when
-// it has a thousand unread changes until it has half as many. A cursor that was not read for a
-// second is blocked, and does not count. read is the mean number of changes that the cursors that
-// are behind have read. Behind is safe for concurrent use.
+// Behind reports whether at least one cursor is behind. A cursor is behind from the time at which
+// it has about a thousand unread changes until it has half that number. A cursor that was not read
+// for a second is blocked, and does not count. read is the mean number of changes that the cursors
+// that are behind have read. Behind is safe for concurrent use.
 func (w *Writer) Behind() (behind bool, read uint64) { return w.s.log.isBehind() }
 
 // Err returns ErrWriterRemoved or ErrClosed if the writer can no longer write, and nil otherwise.
@@ -128,18 +129,19 @@ func (w *Writer) Err() error {
 // Put changes nothing if the table already has the object: the same uid, resourceVersion and bytes,
 // except for fields that Fingerprint does not count. It also ignores a resourceVersion that is
 // lower, as an integer, than the one in the table. In a replace, EndReplace decides about such
-// lower versions. In both cases the object counts as seen by the running replace. If only the bytes
-// differ, in a relist or in a repeated event, Put changes the object. Cursors then see a change
-// from the resourceVersion to itself.
+// lower versions. In both cases the running replace has seen the object. If uid and resourceVersion
+// are the same but the bytes differ, in a relist or in a repeated event, Put changes the object.
+// Then cursors return a change whose two versions have the same resourceVersion.
 //
 // The error is ErrNoName, ErrOutOfScope, ErrTooLarge, ErrWriterRemoved, ErrClosed, or an error from
 // reading an indexed field. After an error the store does not have the object.
 func (w *Writer) Put(m *wire.Meta, raw []byte) error { return w.PutAs(m, raw, raw, nil) }
 
-// PutAs is like Put, but stores the bytes raw for an object, although its source sent the bytes
-// received. A program may have changed the object in between. The store compares the bytes of later
-// versions with received. If received is nil, it compares only the resourceVersions. The labels of
-// m are those of raw. value is the decoded value of raw, for Store.Values, or nil.
+// PutAs is like Put, but the stored bytes are raw, and the source has sent the bytes received. The
+// two differ if a program has changed the object. To find out whether a later version is unchanged,
+// the store compares it with received. If received is nil, the store compares only the
+// resourceVersions. m has the labels of raw. value is the decoded value of raw, for Store.Values,
+// or nil.
 func (w *Writer) PutAs(m *wire.Meta, received, raw []byte, value any) error {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -153,7 +155,7 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte, value any) error {
 	switch came {
 	case newer:
 		return w.put(m, o, held, raw, value)
-	case conflicting: // rare, so packAlone packs it immediately, without a batch
+	case conflicting: // this is rare, so packAlone packs o immediately, without a batch
 		w.keep(o, held)
 		w.s.packAlone(o, raw, m.UID)
 		w.keepUnconfirmed(o)
@@ -162,8 +164,8 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte, value any) error {
 }
 
 // PutValue puts an object whose value cannot, or should not, be packed. The store keeps the value
-// itself for as long as the version, and Object.Decoded returns it. m is the object's metadata.
-// received is as in PutAs.
+// as long as it keeps the version, and Object.Decoded returns the value. m is the object's
+// metadata. received is as in PutAs.
 //
 // Such an object has no raw bytes. Size returns 0, AppendRaw appends nothing, and Labels returns
 // the labels of m. Annotation and other methods that read the bytes find nothing. An index by field
@@ -186,8 +188,9 @@ func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 	return nil
 }
 
-// Take puts the object of an ADDED or MODIFIED event, or of a list if t is 0. It deletes the object
-// of a DELETED event. Take makes a Writer the Sink of a reflector. The errors are those of Put.
+// Take puts the object of an ADDED or MODIFIED event or, if t is 0, of a list. It deletes the
+// object of a DELETED event. With Take, a Writer implements the Sink of a reflector. The errors are
+// those of Put.
 func (w *Writer) Take(t wire.EventType, m *wire.Meta, raw []byte, _ any) error {
 	if t == wire.Deleted {
 		return w.Delete(m, raw)
@@ -196,8 +199,8 @@ func (w *Writer) Take(t wire.EventType, m *wire.Meta, raw []byte, _ any) error {
 }
 
 // Unchanged reports whether a Put of the received bytes would change nothing. If so, Unchanged also
-// records what Put would record, such as that the running replace has seen the object. Callers use
-// it before they do work to prepare an object for Put. The errors are those of Put.
+// records what Put would record, such as that the running replace has seen the object. Callers can
+// use it to avoid the work of preparing an object for Put. The errors are those of Put.
 func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -207,15 +210,18 @@ func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 
 // Delete applies a DELETED event. m is the metadata of the deleted object, with the resourceVersion
 // of the deletion. Delete removes this writer's owner (see Scope) from the object, and deletes the
-// object if that was its last owner. Delete ignores a repeated event: one after which the source
-// has already reported a resourceVersion that is higher as an integer. If a resourceVersion is not
-// an integer, the uids must be equal, unless the event has neither. The change is buffered as in
-// Put. The caller may reuse m and raw after it returns. The errors are those of Put.
+// object if that was its last owner. Delete ignores the event if the source has already reported a
+// higher resourceVersion, compared as integers: then the event is a repetition. If one of the
+// resourceVersions is not an integer, Delete ignores the event if the source has reported the
+// version in the table and the uids differ. An event with neither a uid nor a resourceVersion is
+// not ignored. The change is buffered as in Put. The caller may reuse m and raw after it returns.
+// The errors are those of Put.
 func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.delete(m, raw, false, nil) }
 
 // DeleteAs is like Delete, and also reports, as Change.Final, the state in which the object was
-// deleted. That state is final, or value if it cannot be packed; both are as in PutAs and PutValue.
-// The log stores the state with the change. A cursor that falls behind the log does not receive it.
+// deleted. The state is the bytes final or, if value is not nil, the Go value. final is like raw of
+// PutAs, and value like value of PutValue. The log stores the state with the change. A cursor that
+// falls behind the log does not receive it.
 func (w *Writer) DeleteAs(m *wire.Meta, final []byte, value any) error {
 	return w.delete(m, final, false, func(o *Object) {
 		if value != nil {
@@ -226,25 +232,25 @@ func (w *Writer) DeleteAs(m *wire.Meta, final []byte, value any) error {
 	})
 }
 
-// DeleteNamesake deletes, like Delete, an object whose name now belongs to a new object that the
-// caller does not put. The source has not reported the old object's deletion, so cursors receive it
-// as Missed. m and raw are those of the new object.
+// DeleteNamesake is called with a new object that the caller does not put. It deletes, like Delete,
+// the old object that has the same name. The source has not reported the old object's deletion, so
+// cursors receive it as Missed. m and raw belong to the new object.
 func (w *Writer) DeleteNamesake(m *wire.Meta, raw []byte) error { return w.delete(m, raw, true, nil) }
 
 // Coalesced records that from now on the source reports one change for each key, deletions first,
 // up to resourceVersion. The true version of such a deletion is unknown: it may be any version up
-// to resourceVersion. "" records that the source reports each change again.
+// to resourceVersion. "" records that from now on the source reports each single change.
 func (w *Writer) Coalesced(resourceVersion string) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
 	w.coalesced = progressOf(resourceVersion).rv
 }
 
-// KeepHeld records that the source has an object that the caller cannot put. The running replace
-// then does not delete the version in the table; without a replace, KeepHeld does nothing. If the
-// version in the table has the same name but another uid, it is another object, and KeepHeld does
-// not protect it. A missing uid, of either object, matches. m is the object's metadata, which the
-// caller may reuse after KeepHeld returns.
+// KeepHeld records that the source has an object that the caller cannot put, so that the running
+// replace does not delete the version in the table. If no replace is running, KeepHeld is a no-op.
+// It does not protect a version in the table that has the same name but another uid, because that
+// is another object. If one of the two uids is missing, KeepHeld assumes that they are equal. m is
+// the object's metadata, which the caller may reuse after KeepHeld returns.
 func (w *Writer) KeepHeld(m *wire.Meta) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -261,7 +267,7 @@ func (w *Writer) KeepHeld(m *wire.Meta) {
 }
 
 // Flush applies the batch under one lock, and wakes the cursors. It returns the number of changes,
-// including those of other writers. Call it before waiting for more input.
+// including the changes by other writers. Call it before waiting for more input.
 func (w *Writer) Flush() (changed int) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -269,8 +275,8 @@ func (w *Writer) Flush() (changed int) {
 }
 
 // check reads the key of an incoming object into w.key. If the store refuses the object, check
-// returns the error. size is the number of bytes. The caller holds Store.writing, as do all callers
-// of the methods below.
+// returns the error. size is the number of bytes of the object. The callers of check, and of the
+// methods from here to add, hold Store.writing.
 func (w *Writer) check(m *wire.Meta, size int) error {
 	switch err := w.Err(); {
 	case err != nil:
@@ -303,8 +309,8 @@ func (w *Writer) held() *Object {
 // source has reported it. If came is newer, the caller must put o. If came is conflicting, the
 // caller must store o as unconfirmed. In all other cases receive has recorded everything.
 //
-// o has size raw bytes, which are not packed. It becomes the writer's next o unless the caller
-// calls keep.
+// o has size raw bytes, which are not packed. If the caller does not call keep, the writer reuses o
+// for the next version.
 func (w *Writer) receive(m *wire.Meta, received []byte, size int) (o, held *Object, came order, err error) {
 	if err = w.check(m, size); err != nil {
 		return nil, nil, newer, err
@@ -366,9 +372,9 @@ func (w *Writer) compare(o *Object, received []byte) (held *Object, came order) 
 	return held, came
 }
 
-// sameContent reports whether the received bytes have the same content as the version in the table,
-// although their fingerprints differ. Another server may send the members of a JSON object in
-// another order.
+// sameContent is called if the received bytes and the version in the table have different
+// fingerprints. It reports whether their content is the same nevertheless: another server may send
+// the members of a JSON object in another order.
 func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
 	enc := w.s.decoder.encoding
 	if enc != wire.JSON || len(received) == 0 || held.size == 0 || held.sum == 0 || held.flags&flagMade != 0 {
@@ -402,7 +408,7 @@ func (w *Writer) putPacked(held, o *Object) {
 	w.add(&pending{Change: Change{Old: held, New: o}})
 }
 
-// add adds a change to the batch that has no bytes to pack.
+// add adds to the batch a change that has no bytes to pack.
 func (w *Writer) add(p *pending) {
 	p.writer = w
 	b := w.s.filling()
@@ -448,11 +454,12 @@ func (w *Writer) delete(m *wire.Meta, raw []byte, missed bool, setFinal func(o *
 }
 
 // BeginReplace starts a relist: from now on, Put marks objects as seen. It aborts a relist that is
-// still running. rebase says that the server went back in time. Then the relist accepts lower
-// resourceVersions, and its EndReplace deletes objects regardless of their resourceVersions.
+// still running. rebase says that the server went back in time. Then Put accepts lower
+// resourceVersions, and EndReplace also deletes objects whose resourceVersions are higher than the
+// list's.
 //
-// If a replace with rebase is aborted and started again, that counts as another restore of the
-// server, unless the source reported nothing in between.
+// If a replace with rebase is aborted and another one starts with rebase, the store assumes another
+// restore of the server, unless the source reported nothing in between.
 func (w *Writer) BeginReplace(rebase bool) {
 	for _, outdated := range w.beginReplace(rebase) {
 		outdated()
@@ -476,8 +483,8 @@ func (w *Writer) beginReplace(rebase bool) (outdated []func()) {
 
 // ListRequested records that the list of the next BeginReplace is requested now. If another writer
 // finds before that BeginReplace that the server went back, the response may be from before or
-// after the restore. The writer is then Outdated even after BeginReplace. Without ListRequested,
-// BeginReplace assumes that the list was requested when BeginReplace was called.
+// after the restore. The writer is then Outdated even after BeginReplace. If ListRequested was not
+// called, BeginReplace assumes that the list is requested at the time of its call.
 func (w *Writer) ListRequested() {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -507,7 +514,7 @@ func (w *Writer) enterGeneration(rebase bool) (outdated []func()) {
 		}
 	}
 	if w.goingBack = w.goingBack || rebase; w.serverGen != to {
-		// A list of the new generation replaces what was unconfirmed in the old one.
+		// A list of the new generation replaces the unconfirmed versions of the old generation.
 		w.serverGen, w.aboveProgress, w.firstUnconfirmed, w.listed = to, nil, nil, w.listed && w.synced
 	}
 	return outdated
@@ -518,18 +525,19 @@ func (w *Writer) enterGeneration(rebase bool) (outdated []func()) {
 func (w *Writer) Replacing() bool { return w.replacing }
 
 // EndReplace ends a relist at resourceVersion. The writer is then current to that version, and the
-// list overrides what the source reported up to there. EndReplace removes this writer's owner from
-// every object in the writer's scope that was not seen since BeginReplace. If the list has a lower
-// version of an object than the table although the list is not older than the table's version, the
-// list's version replaces it.
+// list overrides earlier reports of the source up to that version. EndReplace removes this writer's
+// owner from every object in the writer's scope that was not seen since BeginReplace. The list may
+// have a lower version of an object than the table. If the list's resourceVersion is not lower than
+// the table's version, the list's version replaces the table's.
 //
-// A version newer than the list, as an integer, stays if this source reported it and the replace
-// did not start with rebase: the watch that continues from the list reports any later change of it.
-// A version that only other sources reported does not stay.
+// A version in the table may be newer than the list, compared as integers. It keeps this writer's
+// owner if this source reported it and the replace did not start with rebase, because the next
+// watch starts at the list and reports later changes. If only other sources reported the version,
+// it loses this writer's owner.
 //
 // The first EndReplace makes the writer synced. If the list has objects that other sources reported
-// as deleted, the writer becomes synced only when it has been confirmed whether they exist. Without
-// BeginReplace, EndReplace removes no owner.
+// as deleted, the writer becomes synced only when the store knows whether they exist. Without a
+// preceding BeginReplace, EndReplace removes no owner.
 func (w *Writer) EndReplace(resourceVersion string) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -563,8 +571,8 @@ func (w *Writer) abortReplace() {
 }
 
 // Remove ends the writer permanently. It removes the writer's owner from all objects of the
-// writer's scope, and deletes those without another owner. After that, Put and Delete return
-// ErrWriterRemoved. Further calls do nothing.
+// writer's scope, and deletes the objects that have no other owner. After that, Put and Delete
+// return ErrWriterRemoved. Further calls do nothing.
 func (w *Writer) Remove() {
 	s := w.s
 	s.writing.Lock()
@@ -586,8 +594,8 @@ func (w *Writer) Remove() {
 }
 
 // Progress records that the writer is current to resourceVersion, the version of a bookmark or
-// event, with the objects that it has put so far. It takes effect when the batch is flushed, or
-// immediately if the batch is empty. Progress ignores "".
+// event, with the objects that it has put so far. The new version takes effect when the batch is
+// flushed, or immediately if the batch is empty. Progress ignores "".
 func (w *Writer) Progress(resourceVersion string) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -611,7 +619,7 @@ func (w *Writer) progressTo(resourceVersion string) {
 	}
 	s.mu.Unlock()
 	if unsettled {
-		s.flush() // after a bookmark the caller does not flush, and the writer may become synced now
+		s.flush() // after a bookmark the caller does not call Flush, but the writer may become synced now
 	}
 }
 
@@ -644,8 +652,8 @@ func (w *Writer) ResourceVersion() string {
 }
 
 // trySync makes the writer synced if its first replace has ended and the table has all objects of
-// that list. An object that another source reported as deleted must first be confirmed: the source
-// will report it, because it changed after the list.
+// that list. If another source has reported an object of the list as deleted, the writer waits: the
+// object changed after the list, so this source will report the change.
 func (w *Writer) trySync() {
 	if !w.listed || w.replacing {
 		return
@@ -669,7 +677,7 @@ func (w *Writer) trySync() {
 	}
 	for key := range w.unconfirmed {
 		held, _ := s.table.get(key)
-		s.log.awaitVersion(held) // another writer has put the version, and the first list contains it too
+		s.log.awaitVersion(held) // another writer has put the version, which is also in the first list
 	}
 	w.synced = true
 	s.log.setSynced(s.syncedLocked())
