@@ -273,8 +273,8 @@ func (c *documentChecker) check(source string, b codeBlock) *types.Package {
 	return checked
 }
 
-// checkDeclarations checks that each function that block b declares exists, with the same
-// signature, in the package that the function's heading names.
+// checkDeclarations checks the functions that block b declares. Each of them must exist in the
+// package that its heading names, with the same signature.
 func (c *documentChecker) checkDeclarations(b codeBlock) {
 	c.t.Helper()
 	headings := packageHeading.FindAllStringSubmatchIndex(b.text, -1)

@@ -40,8 +40,8 @@ func TestErrorTexts(t *testing.T) {
 	}
 }
 
-// TestHandlerWaitWrapsContextError checks that Registration.WaitForSync, when its context ends
-// first, returns an error that wraps the context's error and its cause.
+// TestHandlerWaitWrapsContextError ends the context of a Registration.WaitForSync before the
+// handler has synced. The error must wrap the context's error and its cause.
 func TestHandlerWaitWrapsContextError(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "x")

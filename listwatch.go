@@ -17,11 +17,11 @@ type ListWatch struct {
 	// PageSize is the number of objects per page in ModePages. The default is 500.
 	PageSize int64
 	// WatchTimeout is the shortest timeout that the informer usually requests for a WATCH. Each
-	// timeout is random, between WatchTimeout and twice WatchTimeout: watches that started together,
-	// for example when the server restarted, then do not all end together. Servers count in whole
-	// seconds, so the shortest timeout is 1 s. If watches keep breaking off, and have sent nothing for
-	// 90 s in total, the next WATCH has a timeout of 3 s. Servers send a bookmark shortly before the
-	// timeout, so the informer receives it before the watch breaks off. The default is 5 minutes.
+	// timeout is random, between WatchTimeout and twice WatchTimeout: watches that start together
+	// after a restart of the server then do not all end together. Servers count in whole seconds, so
+	// the shortest timeout is 1 s. If watches keep breaking off, and have sent nothing for 90 s in
+	// total, the next WATCH has a timeout of 3 s. Servers send a bookmark shortly before the timeout,
+	// so the informer receives it before the watch breaks off. The default is 5 minutes.
 	WatchTimeout time.Duration
 	// BookmarkDeadline is how long the informer waits for the next initial event in ModeWatchList. If
 	// the server sends no event for that long, and has not completed the initial events with a
@@ -58,8 +58,8 @@ const (
 // String returns the mode's name: "Auto", "List", "Pages" or "WatchList".
 func (m Mode) String() string { return reflector.Mode(m).String() }
 
-// Consistency selects whether an informer accepts a state from the server's cache, which may be
-// some seconds old, when it fetches the server's whole state.
+// Consistency selects which state an informer accepts when it fetches the server's whole state. The
+// state in the server's cache may be some seconds old.
 type Consistency uint8
 
 const (

@@ -77,8 +77,9 @@ type Options struct {
 	// informer of a factory is the factory's group. Any other informer has a separate group by
 	// default.
 	Server *ServerGroup
-	// OnStatus, if set, receives the status of a reflector of the informer when its phase, mode or
-	// error changes, at each retry and after each relist. It must not block.
+	// OnStatus, if set, receives the new status of one of the informer's reflectors: when the
+	// reflector's phase, mode or error changes, at each retry and after each relist. It must not
+	// block.
 	OnStatus func(Status)
 	// OnPanic, if set, receives each panic of a handler. The handler continues with its next event.
 	// OnPanic must not block. By default the informer logs the panic.

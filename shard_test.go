@@ -112,8 +112,8 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// handled has the uid, by key, of each object that the handlers of all shards' informers have
-// received and not seen deleted.
+// handled has the uids, by key, of the objects that the handlers of all shards know: they have
+// received the object, and not its deletion.
 type handled struct {
 	mu   sync.Mutex
 	held map[string]string

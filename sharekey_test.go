@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// shares has, for each option, a non-zero value, and whether a user with this value shares the
+// shares has a non-zero value of each option. shared is true if a user with this value shares the
 // informer of a user with the zero value.
 var shares = map[string]struct {
 	options Options

@@ -78,8 +78,8 @@ func sameSignature(a, b reflect.Type) bool {
 	return true
 }
 
-// TestNoInternalTypes checks that users cannot reach a type of an internal package, which they
-// could not name, through the fields and methods of the exported types.
+// TestNoInternalTypes checks that the fields and methods of exported types lead to no type of an
+// internal package, because users could not name such a type.
 func TestNoInternalTypes(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	for _, own := range []reflect.Type{

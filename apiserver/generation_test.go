@@ -97,7 +97,7 @@ func (ts *testServer) changeOne(gvr schema.GroupVersionResource, patch string) (
 }
 
 // TestGenerationOfStatus checks that a change of a custom resource's status increments the
-// generation, like a change of the spec, if the resource has no status subresource.
+// generation only if the resource has no status subresource: the status then counts as spec.
 func TestGenerationOfStatus(t *testing.T) {
 	for _, subresource := range []bool{true, false} {
 		widgetResource := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", Namespaced: true, Status: subresource}

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/populations"
 )
 
-// TestPopulations checks, for every population, that a watch continues while the churn changes and
-// replaces pods.
+// TestPopulations checks that a watch continues while the churn changes and replaces pods. It tries
+// every population.
 func TestPopulations(t *testing.T) {
 	for _, name := range podsim.Populations() {
 		t.Run(name, func(t *testing.T) {

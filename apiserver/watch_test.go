@@ -89,8 +89,8 @@ func TestWatchSemantics(t *testing.T) {
 	}
 }
 
-// TestWatchTransitions checks the events of objects that start or stop matching a selector, as
-// whole objects and as metadata, in JSON and protobuf.
+// TestWatchTransitions checks the events of objects that start or stop matching a selector. It
+// reads them as whole objects and as metadata, in JSON and protobuf.
 func TestWatchTransitions(t *testing.T) {
 	for _, accept := range []string{
 		"application/json",

@@ -151,8 +151,8 @@ func AdoptWithOptions(inf cache.SharedIndexInformer, opts Options) cache.SharedI
 var adoptedServer weir.ServerGroup
 
 // adopt returns an informer of this package that replaces inf. It returns inf itself if it cannot
-// read the fields of inf. The new informer has inf's description of its objects or, if inf has
-// none, the argument description.
+// read the fields of inf. The new informer has inf's description of its objects. If inf has none,
+// it has the argument description.
 func adopt(inf cache.SharedIndexInformer, description string, opts Options) cache.SharedIndexInformer {
 	if !layoutKnown() {
 		return inf

@@ -47,9 +47,9 @@ func addLate(t *testing.T, inf cache.SharedIndexInformer, line string) (told fun
 	}
 }
 
-// TestDeletedTwice creates and deletes two objects of one name while a handler lags. It checks that
-// OnDelete receives, for each object, the state in that object's DELETED event. The objects have
-// neither uids nor resourceVersions, as with fake clientsets.
+// TestDeletedTwice creates and deletes two objects of one name while a handler lags. For each
+// object, OnDelete must receive the state in the object's DELETED event. The objects have neither
+// uids nor resourceVersions, as with fake clientsets.
 func TestDeletedTwice(t *testing.T) {
 	for which, newInformer := range bothConstructors {
 		t.Run(which, func(t *testing.T) {

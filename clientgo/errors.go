@@ -11,11 +11,12 @@ import (
 // ErrForeignInformer is returned when an argument is not an informer of this package.
 var ErrForeignInformer = errors.New("clientgo: not an informer of this package")
 
-// ErrExcluded is returned by a transform, also wrapped, to exclude a version of an object on
-// purpose. The informer then does not store this version, does not log the error or count the
-// object as unreadable, and calls no handler. The previous version stays stored until the informer
-// stores a later version or the object is deleted. If there is no previous version, the object is
-// not stored. The informer ignores the value that the transform returns with ErrExcluded.
+// ErrExcluded is returned by a transform to exclude a version of an object on purpose. The
+// transform may also return an error that wraps ErrExcluded. The informer then does not store this
+// version, does not log the error or count the object as unreadable, and calls no handler. The
+// previous version stays stored until the informer stores a later version or the object is deleted.
+// If there is no previous version, the object is not stored. The informer ignores the value that
+// the transform returns with ErrExcluded.
 var ErrExcluded = errors.New("clientgo: the transform excludes this version")
 
 var (

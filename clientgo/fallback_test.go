@@ -26,8 +26,8 @@ func TestAdoptFallsBack(t *testing.T) {
 	}
 }
 
-// TestFactoriesFallBack checks that factories return client-go's informers, with the factory's
-// options applied, if this package cannot read the fields of client-go's informers.
+// TestFactoriesFallBack checks the factories if this package cannot read the fields of client-go's
+// informers. They must return client-go's informers, and apply the factory's options to them.
 func TestFactoriesFallBack(t *testing.T) {
 	defer func(was func() bool) { layoutKnown = was }(layoutKnown)
 	layoutKnown = func() bool { return false }

@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestFinalStates checks that OnDelete receives the transformed state of the DELETED event, as with
-// client-go, even if the transform changes the uid.
+// TestFinalStates checks that OnDelete receives the transformed state of the DELETED event, even if
+// the transform changes the uid. client-go's informer does the same.
 func TestFinalStates(t *testing.T) {
 	for maker, make := range bothConstructors {
 		for name, uid := range map[string]types.UID{"the server's uid": "uid-1", "no uid": "", "another uid": "uid-2"} {

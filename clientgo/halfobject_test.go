@@ -69,8 +69,8 @@ func (s *slimObject) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// halfMade contains, by name, an example object for an informer and a function that builds an
-// object with a name, a version and the label v.
+// halfMade contains example objects for informers, by name. object builds such an object with a
+// name, a version and the label v.
 var halfMade = map[string]struct {
 	example runtime.Object
 	object  func(name, version, v string) runtime.Object

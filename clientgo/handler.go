@@ -275,8 +275,8 @@ func handlerName(handler cache.ResourceEventHandler) string {
 	return fmt.Sprintf("%T", handler)
 }
 
-// undecodable has an entry, by key, for each object whose newest version the handler did not
-// receive because that version cannot be decoded. Only the handler's calls use it, one at a time.
+// undecodable maps keys to objects whose newest version cannot be decoded, so that the handler did
+// not receive it. Only the handler's calls use the map, one at a time.
 type undecodable map[string]undelivered
 
 type undelivered struct {

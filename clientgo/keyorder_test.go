@@ -91,8 +91,8 @@ func metadataOfFactory(t *testing.T, cfg *rest.Config, which string) cache.Share
 	return f.ForResource(widgetResource).Informer()
 }
 
-// TestListsInAnyKeyOrder checks, for each order of the JSON keys of a list, that client-go's
-// informer and Weir's store the list's objects. Weir's informer must send one LIST and capture the
+// TestListsInAnyKeyOrder serves lists with each order of the JSON keys. client-go's informer and
+// Weir's must store the list's objects. Weir's informer must send one LIST and capture the
 // response, so the client must be able to decode the stub.
 func TestListsInAnyKeyOrder(t *testing.T) {
 	for _, reader := range widgetReaders {

@@ -142,8 +142,8 @@ func isProtobuf(t *testing.T, inf *informer) {
 	}
 }
 
-// TestStatedKinds sets the apiVersion and kind of objects, in a transform or in the ListerWatcher,
-// to usual and unusual values. It checks that handlers, listers and index functions receive the
+// TestStatedKinds sets the apiVersion and kind of objects to usual and unusual values. A transform
+// or the ListerWatcher sets them. It checks that handlers, listers and index functions receive the
 // same values with Weir's informer as with client-go's.
 func TestStatedKinds(t *testing.T) {
 	ours := map[string]constructor{

@@ -28,8 +28,8 @@ func renaming(obj any) (any, error) {
 	return p, nil
 }
 
-// TestRenamingTransform checks that, if a transform renames objects, handlers receive the same
-// events and the store contains the same objects as with client-go.
+// TestRenamingTransform uses a transform that renames objects. Handlers must receive the same
+// events, and the store must contain the same objects, as with client-go.
 func TestRenamingTransform(t *testing.T) {
 	var got []string
 	for maker, make := range bothConstructors {

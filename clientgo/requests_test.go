@@ -34,8 +34,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestBrokenConnection checks that List, Watch and NewestVersion return the error of a broken
-// connection, with its cause, after one request. client-go's REST client would repeat a LIST ten
+// TestBrokenConnection checks that List, Watch and NewestVersion send one request if the connection
+// breaks, and return the error with its cause. client-go's REST client would repeat a LIST ten
 // times and return an empty WATCH.
 func TestBrokenConnection(t *testing.T) {
 	t.Run("reset", func(t *testing.T) { brokenConnection(t, "read", syscall.ECONNRESET) })
@@ -128,9 +128,8 @@ func (w takenWatch) ResultChan() <-chan watch.Event {
 	return w.Interface.ResultChan()
 }
 
-// TestLateWatch checks, with client-go's informer and with Weir's, that the informer receives
-// changes from a Watch that sends its request after it has returned. client-go's RetryWatcher does
-// so.
+// TestLateWatch checks that client-go's informer and Weir's receive changes from a Watch that sends
+// its request only after it has returned. client-go's RetryWatcher does so.
 func TestLateWatch(t *testing.T) {
 	for which, newInformer := range bothConstructors {
 		t.Run(which, func(t *testing.T) {

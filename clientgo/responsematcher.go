@@ -180,8 +180,8 @@ func (m *responseMatcher) matchWatch(resource schema.GroupVersionResource) bool 
 var partialMetadataList = wire.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: "PartialObjectMetadataList"}
 
 // emptyListType returns the type of the stub, the empty list that the caller receives. It is the
-// type of the captured list or, if that is unknown, the list type of the captured items or of the
-// example.
+// type of the captured list. If this type is unknown, it is the list type of the captured items or
+// of the example.
 func (m *responseMatcher) emptyListType(resource schema.GroupVersionResource, types listTypeMeta) wire.TypeMeta {
 	version := cmp.Or(types.list.APIVersion, types.item.APIVersion, resource.GroupVersion().String())
 	switch kinds := m.kinds(resource); {

@@ -53,9 +53,9 @@ type compression uint8
 const (
 	// compressed bodies are decompressed by this package, which counts the compressed bytes.
 	compressed compression = iota
-	// decompressed bodies were decompressed by net/http, which also requested the compression, as in
-	// client-go. They are used if a RoundTripper of another package is below, because it may read the
-	// bodies.
+	// decompressed bodies were decompressed by net/http, as in client-go. net/http also requested the
+	// compression. They are used if a RoundTripper of another package is below, because it may read
+	// the bodies.
 	decompressed
 	uncompressed
 )

@@ -12,9 +12,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestUndecodableByField checks that List, with and without a field selector, returns the other
-// objects if one object cannot be decoded. After the object was corrected, List must return it too.
-// With controller-runtime's own informers, such an object makes the whole LIST fail.
+// TestUndecodableByField checks that List returns the other objects if one object cannot be
+// decoded, with and without a field selector. After the object was corrected, List must return it
+// too. With controller-runtime's own informers, such an object makes the whole LIST fail.
 func TestUndecodableByField(t *testing.T) {
 	for name, opts := range map[string]clientgo.Options{"packed": {}, "pinned": {PinDecoded: true}} {
 		t.Run(name, func(t *testing.T) {

@@ -75,8 +75,8 @@ func (s *storyRun) sentAtMost(n int) {
 	}
 }
 
-// goneEvent breaks the watch, makes changes and drops them from the server's history. The
-// informer's next WATCH, which resumes, receives 410 in an ERROR event. Handlers must receive
+// goneEvent breaks the watch, makes changes and drops them from the server's history. The informer
+// then tries to resume with a WATCH, which receives 410 in an ERROR event. Handlers must receive
 // exactly the missed changes.
 func goneEvent(s *storyRun) {
 	_, l := s.follower(20)
@@ -85,8 +85,9 @@ func goneEvent(s *storyRun) {
 	l.getsMissed(2 * time.Minute)
 }
 
-// goneStatus breaks the watch. The informer's next WATCH, which resumes, receives 410 as its HTTP
-// status, as from some servers and proxies. Handlers must receive exactly the missed changes.
+// goneStatus breaks the watch. The informer then tries to resume with a WATCH, which receives 410
+// as its HTTP status, as from some servers and proxies. Handlers must receive exactly the missed
+// changes.
 func goneStatus(s *storyRun) {
 	_, l := s.follower(20)
 	s.server.Answer(Watch, 1, Answer{Status: Gone()})

@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// waitForVersion is how long the server waits, like kube-apiserver, for its state to reach the
-// resourceVersion of a LIST.
+// waitForVersion is how long the server waits for its state to reach the resourceVersion of a LIST.
+// kube-apiserver waits equally long.
 const waitForVersion = 3 * time.Second
 
 // ServeHTTP answers one request.

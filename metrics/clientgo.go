@@ -42,8 +42,8 @@ func (clientGoCollector) Collect(to chan<- prometheus.Metric) {
 	})
 }
 
-// guessResource derives the resource of objects from their kind, by the convention that nearly all
-// kinds follow, because the server sends only the kind with an object.
+// guessResource derives the resource of objects from their kind: the server sends only the kind
+// with an object. It uses the convention that nearly all kinds follow.
 func guessResource(group, version, kind string) string {
 	if kind == "" {
 		return ""
