@@ -90,7 +90,7 @@ func (w *world) history(t *testing.T, p *tab) {
 	p.says("document.getElementById('changes')", "MODIFIED", "~ data.colour: red -> blue")
 	// Open the history of another object by its key.
 	p.do(chromedp.SetValue("#key", "default/later"), chromedp.Click("#open"))
-	p.says("document.getElementById('history')", "default/later", "is not held")
+	p.says("document.getElementById('history')", "default/later", "is not stored")
 	w.until("history/stream", 1)
 	w.configMap("later", "white")
 	p.says("document.getElementById('changes')", "ADDED")
