@@ -173,8 +173,8 @@ func (w *noteDeadline) Write(p []byte) (int, error) {
 
 // TestPacedAnswers checks the write deadlines. The client of a request with a seat must read at a
 // minimum pace, even if the request asks for an upgrade and gets none. The client of a long-running
-// response need not. The client of an error, whose request has released its seat, has
-// conn.UnreadTime.
+// response may read more slowly. If a request has released its seat and gets an error, its client
+// has conn.UnreadTime.
 func TestPacedAnswers(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	for path, want := range map[string]time.Duration{

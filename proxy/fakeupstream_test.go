@@ -200,8 +200,8 @@ func (u *fakeUpstream) upgradeUntil(over <-chan struct{}) {
 }
 
 // upgrade makes the upstream upgrade every request that asks for it and whose path ends in
-// "reviews", because faults apply to these paths. It calls then with the connection, and closes the
-// connection when then returns. The upstream answers no review meanwhile.
+// "reviews", because faults apply to these paths. It calls the function then with the connection,
+// and closes the connection when the function returns. The upstream answers no review meanwhile.
 func (u *fakeUpstream) upgrade(then func(conn net.Conn)) {
 	u.setFault(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {

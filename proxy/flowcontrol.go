@@ -90,7 +90,7 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 }
 
 // flowOf returns the flow of a request, that is, the caller for which flow control counts it. Flows
-// share the seats (places among the requests in progress) fairly. It does not send a review. Each
+// share the seats (places among the requests in progress) fairly. flowOf sends no review. Each
 // caller with a valid certificate, or with a token that was accepted before, has a separate flow.
 // All other requests share flows by client address: requests with an unknown token have one flow
 // for each address, and requests without a credential have another.
@@ -207,8 +207,9 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 	s.serve(a, r, request.Strict(r))
 }
 
-// usualHead is how many bytes of seats.WatchBytes, the memory charged for each watch, are for the
-// head of the request (request line and headers). net/http keeps the head until the request ends.
+// seats.WatchBytes is the memory that is charged for each watch. usualHead is the part of it for
+// the head of the request (request line and headers). net/http keeps the head until the request
+// ends.
 const usualHead = 4 << 10
 
 // extraHead estimates by how many bytes the head of a request exceeds usualHead.
@@ -224,11 +225,11 @@ func bodyBytes(r *http.Request) int64 {
 	return min(r.ContentLength, maxBuffered)
 }
 
-// countUser counts a long-running request, which is about to be forwarded, under its user. Before,
-// the request counts under its token, because the proxy has not reviewed the token. Counts by token
-// do not limit a user, who may have any number of tokens. If the review fails, the request remains
-// counted under its token. If the user has too many long-running requests, countUser returns the
-// Status with which to reject the request.
+// countUser counts a long-running request under its user before the request is forwarded. Until
+// then the request counts under its token, because the proxy has not reviewed the token. Counts by
+// token do not limit a user, who may have any number of tokens. If the review fails, the request
+// remains counted under its token. If the user has too many long-running requests, countUser
+// returns the Status with which to reject the request.
 func (s *Server) countUser(a *responseWriter, r *http.Request) error {
 	p := a.slot
 	if p == nil || p.Asked() || !p.ByToken() {

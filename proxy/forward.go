@@ -68,8 +68,8 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 		p := s.forwardedWatches.begin(dw, cancel)
 		defer s.forwardedWatches.forget(p)
 		fw.watch = p
-		// The WATCH may start at a resourceVersion from before a restore of the upstream: because
-		// the upstream went back in time after the proxy checked the WATCH, or because the proxy
+		// The WATCH may start at a resourceVersion from before a restore of the upstream. That is
+		// possible if the upstream went back in time after the proxy checked the WATCH, or if the proxy
 		// did not check it. p.lost is used only if the upstream accepts the WATCH. A caller without
 		// permission to watch gets the upstream's refusal.
 		p.setStart(request.QueryOf(r.URL))
@@ -122,7 +122,6 @@ func (s *Server) sender(r *http.Request, info *request.Info) (*transport.Imperso
 }
 
 // errHeadersUnknown is the 503 for a request that the proxy must forward with its own certificate,
-// as long as it cannot read which headers the upstream accepts from a front proxy. The upstream
-// might take the proxy for a front proxy, and trust a header in which the caller names another
-// user.
+// while it cannot read which headers the upstream accepts from a front proxy. The upstream might
+// take the proxy for a front proxy, and trust a header in which the caller names another user.
 var errHeadersUnknown = review.Unavailable("the proxy cannot read by which headers front proxies name callers of the upstream API server")

@@ -146,7 +146,7 @@ func TestImpersonation(t *testing.T) {
 	}
 }
 
-// TestUpgrade checks that an upgraded connection carries bytes in both directions, also if the
+// TestUpgrade checks that an upgraded connection carries bytes in both directions, even if the
 // request is recorded in the audit log.
 func TestUpgrade(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")

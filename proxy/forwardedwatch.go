@@ -206,9 +206,9 @@ func (b *forwardedBody) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// lookForInitialEnd looks for initialEnd in the received bytes b and the end of the previous ones.
-// If it finds initialEnd, it records that the initial events are complete. The caller holds the
-// lock.
+// lookForInitialEnd looks for initialEnd in the received bytes b. Its start may be at the end of
+// the previous bytes. If it finds initialEnd, it records that the initial events are complete. The
+// caller holds the lock.
 func (p *forwardedWatch) lookForInitialEnd(b []byte) {
 	if !p.initial {
 		return

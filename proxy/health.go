@@ -24,9 +24,10 @@ const (
 	// minimum time between two probes.
 	probeTimeout = 2 * time.Second
 	probeEvery   = time.Second
-	// slowTime is how long after the last answer of the upstream /readyz still succeeds although
-	// probes time out. It is longer than probeTimeout because all replicas share the upstream. If a
-	// busy upstream made all replicas unready, clients would have no replica left.
+	// slowTime is for an upstream that is slow: if probes time out, /readyz still succeeds until
+	// slowTime has passed since the upstream's last answer. slowTime is longer than probeTimeout
+	// because all replicas share the upstream. If a busy upstream made all replicas unready, clients
+	// would have no replica left.
 	slowTime = 10 * time.Second
 )
 

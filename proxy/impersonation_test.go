@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestImpersonationThatHeadersChange checks requests, from any caller, whose impersonated name,
-// group, UID or extra would change or disappear in a header. The proxy refuses them.
+// TestImpersonationThatHeadersChange checks requests that impersonate a name, group, UID or extra
+// that would change or disappear in a header. The proxy refuses them, from any caller.
 func TestImpersonationThatHeadersChange(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	carol := tp.clientWith(tp.authCA.Issue(t, "carol"))

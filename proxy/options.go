@@ -66,10 +66,10 @@ type Options struct {
 	// clients connect directly: all clients behind one load balancer or NAT share an address. 0: no
 	// bound.
 	MaxConnectionsPerSource int
-	// MaxRequests bounds the reads in progress, MaxLongRunning the watches, logs and upgraded
-	// connections, and MaxMutating all other requests. Further requests get 429. A read or another
-	// short request first waits up to five seconds for a seat, which is a place among the requests
-	// in progress. 0: 1,000 reads, 100,000 long-running and 200 other requests.
+	// MaxRequests bounds the reads in progress. MaxLongRunning bounds the watches, logs and upgraded
+	// connections. MaxMutating bounds all other requests. Further requests get 429. A read or another
+	// short request first waits up to five seconds for a seat, which is a place among the requests in
+	// progress. 0: 1,000 reads, 100,000 long-running and 200 other requests.
 	MaxRequests, MaxMutating, MaxLongRunning int
 	// MaxWatchesPerUser bounds the watches, logs and upgraded connections of one user. 0: half of
 	// MaxLongRunning.

@@ -37,8 +37,8 @@ func TestLargeHead(t *testing.T) {
 	}
 }
 
-// TestLongQuery checks that the proxy refuses a query that is too long before parsing it, for any
-// path, and answers with a Status.
+// TestLongQuery checks that the proxy does not parse a query that is too long. For any path, it
+// refuses the request and answers with a Status.
 func TestLongQuery(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	query := func(n int) string {

@@ -36,8 +36,8 @@ func TestUpgradeOneByOne(t *testing.T) {
 
 // TestGroupGrows checks a custom resource whose definition the proxy knows. If the schema of its
 // group changes, for instance because the group gets another resource, the proxy does not reread
-// the resource. It rereads the resource when the definition changes, and a built-in resource when
-// the schema of its group changes.
+// the resource. It rereads a custom resource when its definition changes. It rereads a built-in
+// resource when the schema of its group changes.
 func TestGroupGrows(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})

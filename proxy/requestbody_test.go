@@ -175,9 +175,9 @@ func (tp *testProxy) dripHTTP2(path string, length int64) {
 	}
 }
 
-// tricklingBody is a request body that yields a piece after each pause, together with the
-// connection over which it arrives. Over HTTP/2, the body ends as soon as the deadline passes. Over
-// HTTP/1, a read fails only if it is in progress at that time.
+// tricklingBody is a request body, and the connection over which it arrives. It yields a piece
+// after each pause. Over HTTP/2, the body ends as soon as the deadline passes. Over HTTP/1, a read
+// fails only if it is in progress at that time.
 type tricklingBody struct {
 	*httptest.ResponseRecorder
 	http2    bool

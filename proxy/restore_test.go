@@ -19,9 +19,9 @@ import (
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
-// TestWatchAfterRestore checks watches that resume, after a restore of the upstream, from an
-// earlier resourceVersion. They get 410, and are neither forwarded nor served. Lists get 429 while
-// the resource is reread.
+// TestWatchAfterRestore checks watches that resume after a restore of the upstream, from a
+// resourceVersion from before it. They get 410, and are neither forwarded nor served. Lists get 429
+// while the resource is reread.
 func TestWatchAfterRestore(t *testing.T) {
 	t.Parallel()
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})

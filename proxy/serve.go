@@ -59,7 +59,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// finish calls the functions that onEnd registered, also if the request panics. It must be
+// finish calls the functions that onEnd registered, even if the request panics. It must be
 // deferred. It counts a panic of the proxy as 500 and logs it. net/http would log the panic among
 // the errors that every misbehaving client causes. The client receives a broken response.
 func (s *Server) finish(a *responseWriter, r *http.Request) {

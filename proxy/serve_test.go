@@ -222,9 +222,10 @@ func TestOneReviewOfRefused(t *testing.T) {
 	}
 }
 
-// TestNewerUpstream checks that fields that the upstream knows but the proxy's Go types do not are
-// not lost. The proxy must forward reads that accept only JSON, which it would have to encode, and
-// can answer with the upstream's protobuf bytes.
+// TestNewerUpstream checks an upstream that knows fields that the proxy's Go types lack. These
+// fields must not be lost. The proxy must forward reads that accept only JSON, because it would
+// have to encode the JSON from its Go types. It can answer other reads with the upstream's protobuf
+// bytes.
 func TestNewerUpstream(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	tp.server.mirror.All()[0].Serving().Info.UnknownFields = true

@@ -300,8 +300,8 @@ func mayBeOfBackend(path string) bool {
 
 // showsAuthenticated reports whether a response proves that the upstream authenticated the caller.
 // Only a success proves it: kube-apiserver may refuse a request before it authenticates the caller.
-// The success of an OPTIONS request does not, because kube-apiserver answers the preflight requests
-// of browsers without authentication.
+// The success of an OPTIONS request proves nothing, because kube-apiserver answers the preflight
+// requests of browsers without authentication.
 func showsAuthenticated(r *http.Request, resp *http.Response) bool {
 	done := resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusSwitchingProtocols
 	return done && r.Method != http.MethodOptions

@@ -54,8 +54,8 @@ func TestRevoked(t *testing.T) {
 }
 
 // TestRecheckIsUncached checks that a recheck of a watch does not use cached answers, however long
-// their TTL is. A single denial, as from a server that has not loaded its rules, does not end the
-// watch. A revoked token or permission does.
+// their TTL is. A revoked token or permission ends the watch. A single denial does not end it,
+// because the denial may be from a server that has not loaded its rules.
 func TestRecheckIsUncached(t *testing.T) {
 	const long = time.Hour
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Authentication: Authentication{TokenTTL: long, AllowTTL: long, DenyTTL: long}})
@@ -207,7 +207,8 @@ func TestRelist(t *testing.T) {
 	if line := tp.next(last, `"MODIFIED"`); !strings.Contains(line, `"b"`) {
 		t.Errorf("first %s", line)
 	}
-	// The proxy never had the state in between, so it must forward a watch from there.
+	// The proxy never had the state between the first and the last of these changes, so it must
+	// forward a watch that resumes from that state.
 	u.forwarded("")
 	tp.next(tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+get(t, tp.ctx, u, "z")), "")
 	u.wantForwarded(1, "/api/v1/pods")

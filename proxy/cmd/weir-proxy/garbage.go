@@ -11,9 +11,10 @@ const (
 	// is packed and has nearly no pointers, so a collection costs little. Frequent collections keep
 	// the garbage of slow clients and many watches small.
 	gcPercent = 25
-	// minGarbage is how much garbage the process may have in any case, in bytes. Otherwise clients
-	// without credentials that send large heads or open many connections would make a proxy with
-	// little live memory collect dozens of times a second. Known clients would then wait for seconds.
+	// minGarbage is how much garbage the process may have in any case, in bytes. Otherwise a proxy
+	// with little live memory would collect garbage dozens of times a second when clients without
+	// credentials send large heads or open many connections. Known clients would then wait for
+	// seconds.
 	minGarbage = 24 << 20
 )
 

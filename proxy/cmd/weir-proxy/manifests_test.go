@@ -83,8 +83,8 @@ type serviceMonitor struct {
 	} `json:"spec"`
 }
 
-// readYAML reads a file that contains no object of the Kubernetes API. It fails the test if into
-// lacks a field of the file.
+// readYAML reads a file that contains no object of the Kubernetes API. It fails the test if the
+// type of into lacks a field of the file.
 func readYAML(t *testing.T, path string, into any) {
 	t.Helper()
 	raw, err := os.ReadFile(path)

@@ -36,8 +36,9 @@ type Conn struct {
 	counted   int       // requests that are charged to responses
 	resets    int       // streams that the client has reset
 	requests  uint64    // requests that have begun
-	// unbegun has, by stream, the large request heads that are still being received, or whose handlers
-	// have not started. It has no more entries than there are open streams. HTTP/1.1 uses stream 0.
+	// unbegun contains large request heads, by stream. A head is in unbegun while it is being
+	// received, and until its handler starts. There are no more entries than open streams. HTTP/1.1
+	// uses stream 0.
 	unbegun map[uint32]unbegunHead
 	// queued is the number of bytes of the large heads whose streams were reset. The server may keep
 	// such a request without a handler until the next handler returns.
@@ -212,9 +213,9 @@ func (c *Conn) flooded() {
 	})
 }
 
-// holdCertificates charges an unknown connection for the certificates of the client, which have raw
-// bytes. A client may send up to 256 KB of certificates, even without their keys. crypto/tls keeps
-// them as long as the connection.
+// holdCertificates charges an unknown connection for the certificates of the client. raw is their
+// size in bytes. A client may send up to 256 KB of certificates, even without their keys.
+// crypto/tls keeps them as long as the connection.
 func (c *Conn) holdCertificates(raw int) {
 	c.listener.do(func() {
 		if c.closed || c.accepted || c.overLimit || raw <= usualCertificates {

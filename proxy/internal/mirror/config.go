@@ -17,7 +17,7 @@ type Config struct {
 
 	// Resources are cached for as long as the Mirror runs. A resource without a version is cached in
 	// the version that the upstream prefers. TrustCache names resources that are served without a
-	// proof that the cache is current, in any version.
+	// proof that the cache is current. It applies to all versions of these resources.
 	Resources, TrustCache []schema.GroupVersionResource
 	// MemoryBudget bounds the bytes of the resources that are cached on demand. 0: the Mirror caches
 	// no resource on demand.

@@ -138,8 +138,8 @@ func (m *Mirror) Run(ctx context.Context) {
 	m.runs.Wait()
 }
 
-// move registers a configured resource under its present version, which was unknown or another one
-// before. It also stops a resource with that version that was added on demand before.
+// move registers a configured resource under its present version. Before, its version was unknown
+// or another one. move also stops a resource with that version that was added on demand before.
 func (m *Mirror) move(res *Resource, from schema.GroupVersionResource) {
 	to := res.GVR()
 	m.mu.Lock()

@@ -54,7 +54,7 @@ func (rd *Read) Watch() (leave func()) {
 }
 
 // RefusesToken reports whether the proxy must forward a read with a continue token of the proxy
-// that the cache can no longer serve. It must if the resource is cached, but the read accepts only
+// that the cache can no longer serve. It must if the resource is cached and the read accepts only
 // encodings that the cache lacks. The upstream then refuses the read before it reads the token.
 func (m *Mirror) RefusesToken(rq *request.Request, indents bool) bool {
 	res := m.Find(rq.GVR())
@@ -147,11 +147,11 @@ const retryAfter = 1
 // because neither the proxy nor the upstream is shutting down.
 var errReread = apierrors.NewTooManyRequests("The resource is being reloaded, please try again later.", retryAfter)
 
-// rereads reports whether the proxy is reading the resource for the first time since the upstream
-// was recently restored, or redefined the resource. After a redefinition of a resource with few
-// objects it returns false: lists of the resource are forwarded, which costs the upstream little.
-// After a restore it returns true for any number of objects: the proxy would refuse a watch that
-// resumes from a forwarded list, until it has reread the resource.
+// rereads reports whether the proxy is reading the resource again after a recent restore of the
+// upstream, or after a recent redefinition of the resource. After a redefinition of a resource with
+// few objects it returns false: lists of the resource are forwarded, which costs the upstream
+// little. After a restore it returns true for any number of objects: the proxy would refuse a watch
+// that resumes from a forwarded list, until it has reread the resource.
 func (res *Resource) rereads(st *State) bool {
 	return st.phase != phaseServing && st.unserved == StandingLoading &&
 		(res.mirror.Restores.isUnread(res.GVR()) || st.wasRedefined(time.Now()) && st.objects >= MinProofObjects)

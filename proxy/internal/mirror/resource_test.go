@@ -91,8 +91,8 @@ func TestServesBeforeTracked(t *testing.T) {
 	}
 }
 
-// TestDrainOfNewSession checks that a session serves before it reads when watches must have ended.
-// Mirror.Drain stores that time first, and then looks for sessions. So either Drain finds the
+// TestDrainOfNewSession checks that a new session serves first, and reads the time of a drain after
+// that. Mirror.Drain stores that time first, and then looks for sessions. So either Drain finds the
 // session, or the session finds the time.
 func TestDrainOfNewSession(t *testing.T) {
 	m := withoutUpstream(t, func(string) {})

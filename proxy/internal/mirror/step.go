@@ -232,8 +232,8 @@ func (m *machine) over(cause error) {
 }
 
 // retry waits for the next attempt, or finishes a resource on demand that cannot be cached. The
-// pause is shortest after a session that was ready, for instance of a redefined resource, and
-// doubles after each failed attempt.
+// pause doubles after each failed attempt. After a session that was ready, the pause is shortest;
+// an example is the session of a resource that was then redefined.
 func (m *machine) retry(cause error) {
 	m.cause = nil
 	switch {
@@ -257,8 +257,8 @@ func (m *machine) fail(err error) {
 	m.countFailure(err)
 }
 
-// countFailure counts an attempt to load the resource that has ended with err, if the upstream has
-// answered it and the next attempt may succeed.
+// countFailure counts an attempt to load the resource as failed. err is the error of the attempt.
+// It counts the attempt only if the upstream has answered and the next attempt may succeed.
 func (m *machine) countFailure(err error) {
 	if standingAfter(err) == StandingLoading && isAnswer(err) {
 		m.failures++

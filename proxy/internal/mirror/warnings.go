@@ -9,8 +9,8 @@ import (
 // maxWarnings bounds the warnings of one response that the proxy stores.
 const maxWarnings = 8
 
-// warnings contains the warnings of the upstream's last response to the session's LIST or WATCH,
-// which are mostly about deprecated versions. The proxy adds them to its own responses. The zero
+// warnings contains the warnings of the upstream's last response to the session's LIST or WATCH.
+// Most warnings are about deprecated versions. The proxy adds them to its own responses. The zero
 // value is empty. warnings is safe for concurrent use.
 type warnings struct{ values atomic.Pointer[[]string] }
 

@@ -57,8 +57,8 @@ func (o *Config) answerAge(ttl time.Duration) time.Duration {
 	return max(o.OutageGrace, ttl, minAnswerAge)
 }
 
-// answerCache caches the upstream's last answers about callers. add removes answers that are older
-// than maxAge, from time to time. When the cache is full, add removes the least recently used
+// answerCache caches the upstream's last answers about callers. From time to time, add removes
+// answers that are older than maxAge. When the cache is full, add removes the least recently used
 // answer of the caller whose answers use the most memory. So no caller displaces answers about
 // callers that use less memory. answerCache is safe for concurrent use.
 type answerCache struct {

@@ -45,8 +45,8 @@ func NewAuthorizer(o *Config) (*Authorizer, error) {
 }
 
 // uncachedReviews prevents the library from storing reviews in its own cache, which bounds their
-// number but not their bytes. That cache stores up to 8,192 reviews as JSON, also expired reviews.
-// Each may contain up to 60 KB of selectors of its caller.
+// number but not their bytes. That cache stores up to 8,192 reviews as JSON, including expired
+// reviews. Each may contain up to 60 KB of selectors of its caller.
 type uncachedReviews struct{ authorizer.Authorizer }
 
 func (u uncachedReviews) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {

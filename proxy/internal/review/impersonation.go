@@ -36,8 +36,8 @@ func DropImpersonation(h http.Header) { maps.DeleteFunc(h, isImpersonation) }
 
 func isImpersonation(name string, _ []string) bool { return strings.HasPrefix(name, "Impersonate-") }
 
-// ErrUnnamed is returned for an impersonation without a user name, which is not sent. The upstream
-// would accept such a request as one of the proxy itself.
+// ErrUnnamed is returned for an impersonation without a user name. The proxy does not send such a
+// request, because the upstream would accept it as a request of the proxy itself.
 var ErrUnnamed = errors.New("the identity to forward has no name")
 
 // survivesHeader reports whether the upstream receives a header value unchanged. HTTP/1.1 removes

@@ -208,8 +208,8 @@ func (c *Rechecker) next() (q *recheckedReview, at time.Time) {
 	soonest := c.last.Add(min(step, time.Second/recheckRate))
 	if e := c.due.Front(); e != nil {
 		q = e.Value.(*recheckedReview)
-		// The next review starts one step after the last one, or earlier if it would otherwise be later
-		// than a cycle after its own last start.
+		// The next review starts one step after the last review of any caller. It starts earlier if
+		// otherwise more than a cycle would have passed since it last started itself.
 		if at = q.asked.Add(cycle); c.last.Add(step).Before(at) {
 			at = c.last.Add(step)
 		}

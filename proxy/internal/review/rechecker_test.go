@@ -154,8 +154,8 @@ func TestRechecksOfMany(t *testing.T) {
 	}
 }
 
-// TestRechecksRevoke checks that all watches of a revoked token or permission end, and no other
-// watches, and that a single denial ends no watch.
+// TestRechecksRevoke checks that all watches of a revoked token or permission end, and that no
+// other watches end. It also checks that a single denial ends no watch.
 func TestRechecksRevoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{t: t, of: map[reviewID]time.Time{}}

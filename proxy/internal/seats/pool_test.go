@@ -123,9 +123,9 @@ func TestSeatsLevels(t *testing.T) {
 	})
 }
 
-// TestSeatsOfSystemLeases lets other callers fill all seats that they may use for leases, and
-// system callers all seats for their other requests. It checks that the renewal of a system lease
-// still gets a seat, and that the next free seat goes to such a renewal.
+// TestSeatsOfSystemLeases fills two groups of seats: other callers take all seats that they may use
+// for leases, and system callers take all seats for their other requests. It checks that the
+// renewal of a system lease still gets a seat, and that the next free seat goes to such a renewal.
 func TestSeatsOfSystemLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(200, 200, time.Minute)

@@ -18,8 +18,8 @@ const (
 )
 
 // These are divisors of the limit of Unread. The responses of one user may use 1/userPart. The
-// responses of all callers that are not authenticated may use 1/newTokensPart together, and the
-// responses of each source address 1/sourcePart.
+// responses of all callers that are not authenticated may together use 1/newTokensPart. The
+// responses of each source address may use 1/sourcePart.
 const (
 	userPart      = 2
 	newTokensPart = 4
