@@ -26,10 +26,10 @@ func DetectMutations() bool {
 	return on
 }
 
-// MutationDetector detects changes of shared objects, like client-go's detector: it compares the
-// values that callers received with copies. It keeps each value and its copy for two minutes, so
-// its memory depends on the number of values that callers receive in two minutes. It is safe for
-// concurrent use.
+// MutationDetector detects changes of shared objects, like client-go's detector: it compares each
+// value that a caller received with a copy of the value. It keeps each value and its copy for two
+// minutes, so its memory depends on the number of values that callers receive in two minutes. It is
+// safe for concurrent use.
 type MutationDetector struct {
 	fail func(key, what string)
 

@@ -18,8 +18,8 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"v": "1"}}}
 }
 
-// TestRun checks that a changed object is reported within a second with its key, and that all
-// objects are dropped after two minutes and after the end of Run.
+// TestRun checks that the detector reports a changed object with its key within a second. It must
+// drop each object after two minutes, and all objects at the end of Run.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var found []string
@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 		if found != nil {
 			t.Errorf("found %v before anything was changed", found)
 		}
-		d.mu.Lock() // Compare holds this lock, too: without it, the change would be a data race
+		d.mu.Lock() // Compare also holds this lock; without the lock, the change would be a data race
 		b.Labels["v"] = "changed"
 		d.mu.Unlock()
 		time.Sleep(time.Second)

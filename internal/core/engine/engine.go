@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	// ErrStopped is returned by Run if the engine has run before, and by Handle after the engine
+	// ErrStopped is returned by Run if the engine has already run, and by Handle if the engine has
 	// stopped.
 	ErrStopped = errors.New("informer is stopped")
 	// ErrRunning is returned by Run while another Run of the engine has not returned.
@@ -39,8 +39,9 @@ type Config struct {
 	// Reflector is the configuration of all reflectors of the engine. If its Server is nil, the
 	// reflectors share a new one.
 	Reflector reflector.Config
-	// Sink returns the sink that a reflector writes to. It receives the reflector's writer of the
-	// store, which it usually wraps. If Sink is nil, reflectors write to their writers.
+	// Sink returns the sink to which a reflector writes. Its argument is the store's Writer for that
+	// reflector, which the sink usually wraps. If Sink is nil, each reflector writes directly to its
+	// Writer.
 	Sink func(*store.Writer) reflector.Sink
 	// Requests counts the requests of the engine's sources. It may be nil.
 	Requests *source.Stats
@@ -65,7 +66,7 @@ type Engine struct {
 
 	mu       sync.Mutex
 	phase    phase
-	run      context.Context // the context of Run, once it has started
+	run      context.Context // the context of Run; nil before Run
 	handlers map[*delivery.Registration]context.CancelFunc
 	removed  removals
 	serial   int // the number of handlers that were ever registered
@@ -213,10 +214,10 @@ func (e *Engine) end() error {
 	return nil
 }
 
-// Handle registers a handler. It may be called before, during or after the first sync. The handler
-// receives events from now until Remove, while the engine runs. A handler without a name gets the
-// lowest free number, so that an engine whose handlers are often added and removed uses few names.
-// The error wraps ErrStopped.
+// Handle registers a handler. It may be called before, during or after the first sync. While the
+// engine runs, the handler receives events until Remove. A handler without a name gets a name with
+// the lowest free number, so that an engine whose handlers are often added and removed uses few
+// names. The error wraps ErrStopped.
 func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Registration, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -231,8 +232,8 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 		}
 		opts.Name = fmt.Sprintf("%s handler %d", e.cfg.Name, number+1)
 	}
-	// The fractional parts of multiples of the golden ratio spread evenly over 0 to 1, for any number
-	// of handlers. So the handlers do not resync at the same time.
+	// For any number of handlers, the fractional parts of multiples of the golden ratio are evenly
+	// distributed between 0 and 1. So the handlers do not resync at the same time.
 	const golden = 0.6180339887498949
 	shift := golden * float64(e.serial-1)
 	opts.ResyncStart = shift - float64(int(shift))
@@ -291,7 +292,7 @@ func (e *Engine) Handlers() []*delivery.Registration {
 	return all
 }
 
-// Stopped reports whether Run's context has ended and its reflectors have returned. Run may still
+// Stopped reports whether Run's context has ended and the reflectors have returned. Run may still
 // wait for handlers.
 func (e *Engine) Stopped() bool {
 	e.mu.Lock()

@@ -51,8 +51,8 @@ func TestHandlerNames(t *testing.T) {
 	expect("pods handler 1", "pods handler 2", "pods handler 3")
 }
 
-// TestBackground checks that Config.Background runs once, until Run's context ends, and that a Run
-// that fails does not start it.
+// TestBackground checks that Config.Background runs once, until Run's context ends. A call of Run
+// that fails must not start it.
 func TestBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begun, ended int
@@ -132,7 +132,7 @@ func TestWaitsWrapContextError(t *testing.T) {
 	}
 }
 
-// TestRunning checks that Running contains an engine from the start of Run to its end, under a
+// TestRunning checks that Running contains an engine from the start to the end of Run, under a
 // unique name. The number in a name must be reused after its engine has ended.
 func TestRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"github.com/weirproject/weir/internal/core/delivery"
 )
 
-// HandlerGroup contains all handlers with the same name. The sum of their totals does not decrease
-// when one of them is removed, unless it is the last.
+// HandlerGroup contains all handlers with the same name. When one of them is removed, the sum of
+// their totals does not decrease, except when the last handler of the name is removed.
 type HandlerGroup struct {
 	Handlers []*delivery.Registration // the registered handlers; at least one
 	Leaving  []*delivery.Registration // the removed handlers whose last call may not have returned
@@ -36,7 +36,8 @@ type removals struct {
 	left    map[string]Totals // of the handlers that have returned, by name
 }
 
-// HandlerGroups returns the registered handlers, grouped by name, with the totals of removed ones.
+// HandlerGroups returns the registered handlers, grouped by name, with the totals of removed
+// handlers.
 func (e *Engine) HandlerGroups() map[string]HandlerGroup {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestHandlerGroups checks that the totals of a name include the last call of a removed handler, do
-// not decrease after it, and disappear with the last handler of that name.
+// TestHandlerGroups checks the totals of a name. They must include the last call of a removed
+// handler, must not decrease after that call, and must disappear with the last handler of the name.
 func TestHandlerGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Config{Name: "pods", Store: store.Config{Encoding: wire.JSON}})

@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// scoped is a source that may know which namespace and selector its requests have. known is false
-// if it does not know them.
+// scoped is a source that may know the namespace and the selector of its requests. known is false
+// if the source does not know them.
 type scoped interface {
 	Scope() (namespace, selector string, known bool)
 }
@@ -155,8 +155,8 @@ func (e *Engine) explain(ctx context.Context, err, what error) error {
 }
 
 // WithContextError returns err, the error of a wait that may have ended with ctx. If ctx has ended,
-// the result also wraps ctx.Err(). The cause of a context, which err may be, does not wrap that
-// error.
+// the result also wraps ctx.Err(), because err may be only the cause of ctx, which does not wrap
+// ctx.Err().
 func WithContextError(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("%w: %w", ended, err)

@@ -25,18 +25,18 @@ type Change struct {
 // objects whose kind is Secret. Annotations are hidden because many tools store the whole object in
 // an annotation.
 type DiffOptions struct {
-	// Secret hides the same values of an object that is, or may be, a Secret although it states
-	// another kind.
+	// Secret also hides these values if the object states another kind than Secret, or none. Set it
+	// for an object that may be a Secret.
 	Secret bool
-	// Env hides the values of environment variables: the contents of fields whose name isEnv accepts,
-	// except the names of variables and the references to their sources. It also hides annotations
-	// that may contain the whole object, and so its variables.
+	// Env hides the values of environment variables: the contents of fields such as env, except the
+	// names of variables and the references to the variables' sources. It also hides annotations that
+	// may contain the whole object, and so also the variables.
 	Env bool
 }
 
 // Diff returns the differences between two versions of an object, which are decoded JSON, ordered
-// by path. It omits the resourceVersion, which changes with every version, and managedFields, which
-// repeats the changes of other fields.
+// by path. It omits the resourceVersion, because it changes with every version, and managedFields,
+// because they repeat the changes of other fields.
 func Diff(before, after map[string]any, o DiffOptions) []Change {
 	d := &differ{secret: o.Secret || after["kind"] == "Secret" && after["apiVersion"] == "v1", env: o.Env}
 	d.objects("", pruned(before), pruned(after))
@@ -107,9 +107,9 @@ func (d *differ) objects(path string, before, after map[string]any) {
 	}
 }
 
-// lone reports a value that only one version has. Labels and similar flat maps are reported key by
-// key. Other values are reported as a whole, so that a new container is one line instead of thirty.
-// Metadata is always reported key by key, because only parts of it may be hidden.
+// lone reports a value that only one version has. It reports labels and similar flat maps key by
+// key. It reports other values as a whole, so that a new container is one line instead of thirty.
+// It always reports metadata key by key, because only parts of the metadata may be hidden.
 func (d *differ) lone(sign byte, path string, value any) {
 	if object, ok := value.(map[string]any); ok && len(object) > 0 && (flat(object) || d.hidden || path == "metadata") {
 		if sign == '+' {
@@ -155,8 +155,8 @@ func (d *differ) values(path string, before, after any) {
 	}
 }
 
-// lists compares the parts of two lists between their common start and their common end. If
-// elements were added or removed at one place, it reports only those elements.
+// lists compares two lists without the elements that are equal at the start and at the end of both.
+// So if elements were added or removed at one place, it reports only these elements.
 func (d *differ) lists(path string, before, after []any) {
 	start := 0
 	for start < min(len(before), len(after)) && reflect.DeepEqual(before[start], after[start]) {
@@ -198,7 +198,8 @@ func join(path, key string) string {
 const (
 	maxValue = 60
 	maxLine  = 160
-	// context is how many common characters are shown before the first difference of two long texts.
+	// context is the number of common characters that a line shows before the first difference of two
+	// long texts.
 	context = 10
 )
 
@@ -282,12 +283,12 @@ func isEnv(key string) bool {
 	return false
 }
 
-// told reports whether a field of an environment variable may be shown because it does not contain
-// the value: its name, or the reference to the object that contains the value.
+// told reports whether a line may show a field of an environment variable, because the field is the
+// variable's name, or refers to the object that contains the value.
 func told(key string) bool { return key == "name" || key == "valueFrom" }
 
 // redacted returns a copy of a value in which the values of environment variables are replaced.
-// inEnv says that the value is, or contains, environment variables.
+// inEnv is true if the value is inside a field of environment variables.
 func redacted(value any, inEnv bool) any {
 	switch value := value.(type) {
 	case nil:
@@ -316,9 +317,9 @@ func redacted(value any, inEnv bool) any {
 	return value
 }
 
-// repeatsObject reports whether the value of an annotation may contain the whole object: it is a
-// JSON object, or gzip in base64. Tools such as kubectl and kapp store the applied object in an
-// annotation; Rancher also compresses it.
+// repeatsObject reports whether the value of an annotation may contain the whole object, because
+// the value is a JSON object, or gzip in base64. Tools such as kubectl and kapp store the applied
+// object in an annotation; Rancher also compresses it.
 func repeatsObject(value any) bool {
 	text, ok := value.(string)
 	return ok && (strings.HasPrefix(strings.TrimSpace(text), "{") || strings.HasPrefix(text, gzipInBase64))

@@ -74,8 +74,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestSecrets checks that no line contains data, stringData or an annotation of a Secret, for
-// additions, removals and changes of any type.
+// TestSecrets checks that no line shows the values of data, stringData or annotations of a Secret,
+// when they are added, removed or changed.
 func TestSecrets(t *testing.T) {
 	secret := func(rest string) string { return `{"apiVersion":"v1","kind":"Secret",` + rest + `}` }
 	got := lines(t,
@@ -109,8 +109,8 @@ func TestSuspected(t *testing.T) {
 	}
 }
 
-// TestEnv checks that no line contains the value of an environment variable, for additions,
-// removals and changes of variables and of the objects around them.
+// TestEnv checks that no line shows the value of an environment variable when a variable, or an
+// object that contains variables, is added, removed or changed.
 func TestEnv(t *testing.T) {
 	for _, tc := range []struct {
 		name, before, after string

@@ -47,8 +47,8 @@ func Duration(d time.Duration) string {
 	return text + " " + unit
 }
 
-// Number formats v with three significant digits, as in 0.0512 or 1.05, with at most six decimals.
-// From 100 on it has no decimals, as in 480.
+// Number formats v with three significant digits and at most six decimals, as in 0.0512 or 1.05. A
+// number of 100 or more has no decimals, as in 480.
 func Number(v float64) string {
 	switch {
 	case v == 0:

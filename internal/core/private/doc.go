@@ -1,5 +1,6 @@
 // Package private identifies function values, and reads private fields of other packages' structs.
 //
 // Only the packages private, codec and views import unsafe. With the build tag weir_safe, private
-// does not import it; then all function values are different, and fields cannot be read.
+// does not import unsafe. Then all function values count as different, and private fields cannot be
+// read.
 package private

@@ -13,8 +13,8 @@ func declared() int { return 0 }
 func adding(n int) func() int { return func() int { return n } }
 
 // TestFunctionOf checks that different function values have different Functions and numbers, and
-// that copies of one function value have the same ones. Without unsafe, even copies have different
-// ones.
+// that copies of one function value have the same Function and number. Without unsafe, copies also
+// have different Functions and numbers.
 func TestFunctionOf(t *testing.T) {
 	one, copied := adding(1), declared
 	same := one

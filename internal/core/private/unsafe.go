@@ -11,10 +11,10 @@ import (
 const Fields = true
 
 // Function identifies a function value, which is a pointer to its code and captured variables.
-// Copies of one function value have the same Function. Two closures with the same source have
-// different Functions, and so have two method values. The zero value is the Function of a nil
-// function. While the function value or its Function is in memory, no other function value has the
-// same Function.
+// Copies of one function value have the same Function. Two closures that the same source code
+// creates have different Functions, and so have two method values. The zero value is the Function
+// of a nil function. While the function value or its Function is in memory, no other function value
+// has the same Function.
 type Function struct{ at unsafe.Pointer }
 
 // FunctionOf returns the Function of f. F must be a func type.

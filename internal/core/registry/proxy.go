@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Proxy is a running proxy. Its methods are safe for concurrent use. The proxy computes their
-// results only when they are called.
+// Proxy is a running proxy. Its methods are safe for concurrent use. The proxy computes the results
+// only when the methods are called.
 type Proxy interface {
 	// State returns the proxy's current state.
 	State() ProxyState
@@ -29,8 +29,8 @@ type ProxyObjects struct {
 // ProxyState is the state of a proxy at one moment.
 type ProxyState struct {
 	Connections int `json:"connections"`
-	// LongRunning is the number of open watches, log streams and upgraded connections. It includes
-	// those that the proxy forwards.
+	// LongRunning is the number of open watches, log streams and upgraded connections. It includes the
+	// forwarded ones.
 	LongRunning int `json:"longRunning"`
 	// ForwardedWatches is the number of watches in LongRunning that the proxy forwards to the
 	// upstream server.
@@ -44,7 +44,8 @@ type ProxyState struct {
 	// clients' requests that were forwarded to the upstream server
 	Forwarded  int64 `json:"forwarded"`
 	Unanswered int64 `json:"unanswered"`
-	// BudgetUsed is the part of Budget that the resources that the proxy caches on demand use.
+	// BudgetUsed is the memory of the resources that the proxy caches on demand. Budget is the limit
+	// of that memory.
 	BudgetUsed int64           `json:"budgetUsedBytes"`
 	Budget     int64           `json:"budgetBytes"`
 	Revoked    int64           `json:"revokedWatches"`
@@ -71,7 +72,7 @@ type ProxyResource struct {
 	Gets            uint64     `json:"gets"`
 	ListsServed     uint64     `json:"listsServed"`
 	Watchers        int        `json:"watchers"`
-	Sent            uint64     `json:"sent"` // the events that were sent, summed over all watchers
+	Sent            uint64     `json:"sent"` // the number of events sent to all watchers together
 	Lag             uint64     `json:"lag"`  // of the slowest watcher, in changes
 	BacklogBytes    int64      `json:"backlogBytes"`
 	CaughtUp        uint64     `json:"caughtUp"`
@@ -83,7 +84,7 @@ type ProxyResource struct {
 	Relists     reflector.Relists      `json:"-"`
 }
 
-// ProxyWatchers describes a group of open watches that one client opened with equal parameters.
+// ProxyWatchers describes a group of open watches of one client that have equal parameters.
 type ProxyWatchers struct {
 	User      string    `json:"user"`
 	Agent     string    `json:"agent"`

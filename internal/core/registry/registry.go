@@ -1,4 +1,4 @@
-// Package registry lists the parts of this process that run, such as proxies, under unique names.
+// Package registry lists the running parts of this process, such as proxies, under unique names.
 // Debug pages and metrics show them. Package engine lists running informers in the same way.
 package registry
 
@@ -12,7 +12,7 @@ import (
 
 // Registry contains the running values of one type. The zero value is empty and ready to use. Its
 // methods do not block, and are safe for concurrent use. The caller of Add must remove its value
-// when that no longer runs.
+// when the value no longer runs.
 type Registry[T any] struct {
 	mu     sync.Mutex
 	byName map[string]T

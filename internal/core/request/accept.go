@@ -80,8 +80,9 @@ func ParseAccept(h http.Header) Accept {
 }
 
 // Negotiate returns the best media range for which can returns true. Ranges with a higher quality
-// are better. Of equal qualities, names are better than wildcards, and then earlier ranges are
-// better than later ones. ok is false if can returns false for all.
+// are better. If qualities are equal, ranges without wildcards are better than those with
+// wildcards, and then earlier ranges are better than later ones. ok is false if can returns false
+// for all ranges.
 func (a *Accept) Negotiate(can func(MediaRange) bool) (MediaType, bool) {
 	for _, c := range a.ranges {
 		if can(c) {
@@ -98,14 +99,15 @@ func (a *Accept) WantsProtobuf() bool {
 	return ok && mt.Encoding == wire.Protobuf && mt.Shape == Whole
 }
 
-// IsStrict reports whether kube-apiserver certainly reads the header as this package does, and the
-// header names either no kind or only this kind. The kind matters because kube-apiserver rejects a
-// LIST whose header names the kind of an object, and a GET whose header names the kind of a list.
+// IsStrict reports whether kube-apiserver certainly reads the header in the same way as this
+// package, and the header names either no kind or only the given kind. The kind matters because
+// kube-apiserver rejects a LIST whose header names the kind of an object, and a GET whose header
+// names the kind of a list.
 //
 // A header is not strict if it has one of these: a quote, which kube-apiserver treats as part of
-// the value; a capital letter outside values; a quality on a range that is not the last; a wildcard
-// other than a final */*; a second Accept header, which kube-apiserver ignores; an unknown
-// parameter; a media type that only kube-apiserver supports.
+// the value; a capital letter outside values; a quality on a range that is not the last; a
+// wildcard, except */* as the last range; a second Accept header, which kube-apiserver ignores; an
+// unknown parameter; a media type that only kube-apiserver supports.
 func (a *Accept) IsStrict(kind string) bool {
 	return a.strict && !slices.ContainsFunc(a.kinds, func(k string) bool { return k != kind })
 }
@@ -127,7 +129,8 @@ func MediaRanges(h http.Header) iter.Seq2[string, map[string]string] {
 }
 
 // parseRanges returns the media ranges of an Accept header that this package supports, best first.
-// It omits ranges that a better range repeats, so that even a long header yields few ranges.
+// If two ranges differ only in quality, it omits the worse one, so that even a long header yields
+// few ranges.
 func parseRanges(h http.Header) []MediaRange {
 	var ranges []MediaRange
 	for name, params := range MediaRanges(h) {
@@ -220,7 +223,7 @@ func parseStrictRanges(header string) (kinds []string, ok bool) {
 }
 
 // parseStrictRange returns the kind that a media range names, or "". ok is false if the range is
-// not strict. last says that the range is the header's last one.
+// not strict. last is true for the last range of the header.
 func parseStrictRange(text string, last bool) (kind string, ok bool) {
 	parts := strings.Split(text, ";")
 	mediaType := strings.Trim(parts[0], " ")
@@ -233,8 +236,8 @@ func parseStrictRange(text string, last bool) (kind string, ok bool) {
 	for _, part := range parts[1:] {
 		name, value, _ := strings.Cut(strings.Trim(part, " "), "=")
 		if name == "q" && last && len(seen) == len(parts)-2 && isFraction(value) {
-			// A quality below 1 of the last range does not change the order, because the other ranges have
-			// none. client-node sends "application/json, */*;q=0.8".
+			// If only the last range has a quality, a quality below 1 does not change the order of the
+			// ranges. client-node sends "application/json, */*;q=0.8".
 			continue
 		}
 		if !slices.Contains(rangeParams, name) || slices.Contains(seen, name) || !isName(value, valueByte) {

@@ -9,21 +9,22 @@ import (
 
 // ContinueToken says at which key the next page of a LIST starts, and to which resourceVersion the
 // pages belong. A client may request the first page from Weir and the next one from kube-apiserver.
-// Its format is therefore kube-apiserver's, with two more fields that kube-apiserver ignores.
-// kube-apiserver would respond with 400 to another format, and client-go's pager cannot recover
-// from that.
+// So the token has kube-apiserver's format, with two additional fields that kube-apiserver ignores.
+// To a token in another format, kube-apiserver would respond with 400, from which client-go's pager
+// cannot recover.
 type ContinueToken struct {
 	Format string `json:"v"`
-	// ResourceVersion is the version of the state that the pages belong to. It is [Inconsistent] if
-	// that state is no longer cached; the next page is then of the current state.
+	// ResourceVersion is the version of the state from which all pages are served. It is
+	// [Inconsistent] if that state is no longer cached. Then the next page is served from the current
+	// state.
 	ResourceVersion int64 `json:"rv"`
-	// Start is the first key that the next page may contain. It lacks the namespace if the request has
-	// one.
+	// Start is the first key that the next page may contain. If the request is for one namespace,
+	// Start does not contain the namespace.
 	Start string `json:"start"`
 	// Maker is weir.dev, which distinguishes a watch cache's token from kube-apiserver's.
 	Maker string `json:"by"`
-	// MinResourceVersion is set if ResourceVersion is Inconsistent: it is the version of the earlier
-	// pages. The next page must not be older, even if another replica serves it.
+	// MinResourceVersion is the version of the earlier pages, if ResourceVersion is Inconsistent. The
+	// next page must not be older than this version, even if another replica serves it.
 	MinResourceVersion int64 `json:"least,omitempty"`
 }
 
@@ -39,7 +40,7 @@ const (
 var errBadContinue = errors.New("continue key is not valid")
 
 // NewContinueToken returns a token for the next page of a LIST at version rv, which starts at key.
-// namespace is that of the request; "" means all namespaces.
+// namespace is the namespace of the request, or "" for all namespaces.
 func NewContinueToken(rv uint64, namespace, key string) ContinueToken {
 	if namespace != "" {
 		key = strings.TrimPrefix(key, namespace+"/")
@@ -71,8 +72,8 @@ func ParseContinueToken(s string) (*ContinueToken, error) {
 	return t, nil
 }
 
-// Key returns the key at which the next page starts. namespace is that of the request, or "" for
-// all namespaces.
+// Key returns the key at which the next page starts. namespace is the namespace of the request, or
+// "" for all namespaces.
 func (t *ContinueToken) Key(namespace string) string {
 	if namespace == "" {
 		return t.Start

@@ -65,12 +65,12 @@ func (i *Info) setList(watch bool, selected string) {
 	}
 }
 
-// ReviewName returns the object's name that authorizers receive: that of the path, or that of the
-// field selector.
+// ReviewName returns the name of the object for authorizers: the name in the path or, if there is
+// none, the name that the field selector requires.
 func (i *Info) ReviewName() string { return cmp.Or(i.Name, i.Selected) }
 
-// ReviewNamespace returns the namespace that authorizers receive. For a namespace object that is
-// the object's own name.
+// ReviewNamespace returns the namespace for authorizers. If the object is itself a namespace, it
+// returns the object's name.
 func (i *Info) ReviewNamespace() string {
 	if i.Namespace == "" && i.Resource == "namespaces" {
 		return i.Name

@@ -43,9 +43,10 @@ type Options struct {
 
 // parameter describes a query parameter that Strict accepts.
 type parameter struct {
-	ofGet bool // of a GET too; if false, only of a LIST or WATCH
-	// strict reports whether kube-apiserver certainly reads a value as this package does, and whether
-	// matching each object against the value costs little. nil means all values that Parse accepts.
+	ofGet bool // a GET may have it too; if false, only a LIST or WATCH
+	// strict reports whether kube-apiserver certainly reads a value in the same way as this package.
+	// For a selector, it also reports whether matching objects costs little. nil means that all values
+	// that Parse accepts are strict.
 	strict func(value string) bool
 }
 
@@ -89,8 +90,8 @@ func isStrictVersion(text string) bool {
 	return text == "" || err == nil && (rv > 0 || text == "0")
 }
 
-// isStrictTimeout reports whether text is "" or a timeout that kube-apiserver accepts, of at least
-// a second. A server could hardly respond in less.
+// isStrictTimeout reports whether text is "" or a timeout of at least a second that kube-apiserver
+// accepts. In less time, a server could hardly respond.
 func isStrictTimeout(text string) bool {
 	d, err := time.ParseDuration(text)
 	return text == "" || err == nil && d >= time.Second
@@ -175,8 +176,9 @@ func (o *Options) StartsWithState() bool {
 func (o *Options) AnyVersion() bool { return o.ResourceVersion != "" && o.RV == 0 }
 
 // Consistent reports whether the response must be as new as kube-apiserver's storage: the query has
-// neither a resourceVersion nor a continue token. That includes such a WATCH; kube-apiserver serves
-// it consistently since Kubernetes 1.34, unless it has sendInitialEvents.
+// neither a resourceVersion nor a continue token. It also returns true for a WATCH with such a
+// query. kube-apiserver serves such a WATCH consistently since Kubernetes 1.34, unless it has
+// sendInitialEvents.
 func (o *Options) Consistent() bool { return o.ResourceVersion == "" && o.Continue == nil }
 
 // ExactVersion returns the resourceVersion of the only state from which a LIST may be served, or

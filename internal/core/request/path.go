@@ -60,7 +60,7 @@ func ParsePath(path string) (p Path, ok bool) {
 }
 
 // CollectionOf parses the path of a collection. The path may have a prefix, as on a server behind a
-// gateway. ok is false if the path is not that of a collection.
+// gateway. ok is false if path is not the path of a collection.
 func CollectionOf(path string) (p Path, ok bool) {
 	for i := range len(path) {
 		if path[i] != '/' {
@@ -97,8 +97,8 @@ func (p *Path) String() string {
 }
 
 // isStrict reports whether u is the usual spelling of p as a collection or an object, and contains
-// only bytes that every client writes unescaped. Paths with a subresource, a deprecated prefix,
-// escapes or extra slashes are therefore not strict.
+// only bytes that every client writes unescaped. So a path with a subresource, a deprecated prefix,
+// escapes or extra slashes is not strict.
 func (p *Path) isStrict(u *url.URL) bool {
 	return u.RawPath == "" && u.Path == p.String() && !p.isReserved() &&
 		(p.Group == "" || isName(p.Group, groupByte)) && isName(p.Version, labelByte) && isName(p.Resource, labelByte) &&

@@ -10,8 +10,8 @@ import (
 )
 
 // Query is the raw query of a URL. Each method looks up one parameter as kube-apiserver reads it,
-// and does not parse the other parameters. A server can therefore look up a parameter at little
-// cost before it admits the request, even if a client sends thousands of parameters.
+// and does not parse the other parameters. So a server can look up a parameter at little cost
+// before it admits the request, even if a client sends thousands of parameters.
 type Query string
 
 // QueryOf returns the query of a URL.

@@ -105,10 +105,10 @@ func CachedStrict(r *http.Request) (rq *Request, ok bool) {
 	return cached(keyOf(r, true))
 }
 
-// Strict parses a GET request. It returns nil unless every server reads the request alike: the
-// path, the query and the resourceVersion must have the usual spelling, and each parameter must be
-// known, occur once, and have a value that kube-apiserver accepts. Strict does not check the Accept
-// header; see [Accept.IsStrict].
+// Strict parses a GET request. It returns nil unless every server reads the request in the same
+// way: the path, the query and the resourceVersion must have the usual spelling. Each parameter
+// must be known, occur once, and have a value that kube-apiserver accepts. Strict does not check
+// the Accept header; see [Accept.IsStrict].
 func Strict(r *http.Request) *Request {
 	if rq, ok := CachedStrict(r); ok {
 		return rq
@@ -120,8 +120,8 @@ func Strict(r *http.Request) *Request {
 	return rq
 }
 
-// Limits of a strict request's selectors. To match each object against a larger selector would cost
-// too much time.
+// Limits of a strict request's selectors, because it costs much time to match each object against a
+// large selector.
 const (
 	MaxSelector          = 8 << 10 // bytes of a selector's text
 	MaxLabelRequirements = 64

@@ -162,7 +162,7 @@ func TestVersions(t *testing.T) {
 }
 
 // TestParameters checks that Strict accepts each parameter of metav1.ListOptions. The test fails if
-// a new version of Kubernetes has another one.
+// a new version of Kubernetes has an additional parameter.
 func TestParameters(t *testing.T) {
 	for field := range reflect.TypeFor[metav1.ListOptions]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

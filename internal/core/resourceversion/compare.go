@@ -3,8 +3,8 @@ package resourceversion
 // IsInteger reports whether a resourceVersion is a decimal integer, of any length.
 func IsInteger(rv string) bool { return digits(rv) != "" }
 
-// Older reports whether a is certainly older than b: both are decimal integers, of any length, and
-// a is lower.
+// Older reports whether a and b are decimal integers, of any length, and a is lower. Only then is a
+// certainly older than b.
 func Older(a, b string) bool {
 	a, b = digits(a), digits(b)
 	if a == "" || b == "" {

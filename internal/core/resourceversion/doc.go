@@ -1,6 +1,6 @@
 // Package resourceversion parses, formats and compares resourceVersions.
 //
-// For a client, a resourceVersion is a text. Kubernetes' own servers write increasing decimal
-// integers, and since KEP-5504 clients may compare them. Other servers may write any text. Two
-// texts have no known order unless both are integers.
+// A resourceVersion is a text. Kubernetes' own servers write increasing decimal integers, which
+// clients may compare since KEP-5504. Other servers may write any text. If at least one of two
+// texts is not an integer, their order is unknown.
 package resourceversion

@@ -12,13 +12,14 @@ import (
 var ErrSelector = errors.New("invalid shard selector")
 
 // Parse parses a selector: one or more calls of shardRange, joined by ||. A call has three
-// arguments: a field, the first hash of a range, and the hash after the last one of the range. Both
-// hashes are strings of 0x and 16 hexadecimal digits; the second may be 2^64.
+// arguments: a field, the first hash of a range, and the hash after the last hash of the range.
+// Both hashes are strings of 0x and 16 hexadecimal digits. The second may also be 2^64, which has
+// 17 digits.
 //
 // Servers parse selectors as CEL. Parse accepts CEL's parentheses, comments, and strings in single
-// or double quotes. It does not accept other spellings that CEL allows: escapes in strings, raw
-// strings, and shardRange called as a method. Servers accept every selector that Parse accepts,
-// with the same meaning.
+// or double quotes. It does not accept escapes in strings, raw strings, and shardRange called as a
+// method, although CEL allows them. Servers accept every selector that Parse accepts, with the same
+// meaning.
 func Parse(text string) (*Selector, error) {
 	p := parser{lexer: lexer{text: strings.TrimSpace(text)}}
 	s, err := p.selector()
@@ -148,7 +149,7 @@ func unknown(path string) error {
 	return fmt.Errorf("field %.80q is neither %s nor %s", path, UID.path(), Namespace.path())
 }
 
-// path parses names joined by dots. The whole path, or its start, may be in parentheses.
+// path parses names joined by dots. The whole path, or its first names, may be in parentheses.
 func (p *parser) path() (path string, err error) {
 	switch {
 	case p.token.is('('):
@@ -169,8 +170,8 @@ func (p *parser) path() (path string, err error) {
 		if p.next(); p.token.kind != word {
 			return "", p.unexpected("a field's name")
 		}
-		// A path that is longer than the longest field is unknown. Without this limit, path would join
-		// thousands of names of a long text.
+		// A path that is longer than the longest field is unknown. Without this limit, path could join
+		// thousands of names.
 		if path += "." + p.token.text; len(path) > len(Namespace.path()) {
 			return "", unknown(path)
 		}

@@ -1,7 +1,7 @@
-// Package shard splits the objects of a resource into shards, by the hash of their uid or namespace
-// that KEP-5866 defines. The shards of one split are disjoint, and together contain all objects.
-// The package also parses and writes the shardSelector of a LIST or WATCH. It uses no goroutine,
-// clock or I/O.
+// Package shard splits the objects of a resource into shards, by the hash of their uid or
+// namespace. KEP-5866 defines the hash. The shards of one split are disjoint, and together contain
+// all objects. The package also parses and writes the shardSelector of a LIST or WATCH. It uses no
+// goroutine, clock or I/O.
 package shard
 
 import (
@@ -21,8 +21,9 @@ var ErrShard = errors.New("invalid shard")
 
 // Shard is one of Count equal parts of a resource's objects. Index is the number of the part, from
 // 0. The zero value contains all objects. If one informer runs for each Index below Count, each
-// object is in exactly one informer. Shard hashes the uid. A split by namespace would be uneven:
-// the hash of the KEP puts names that differ only in their last letters into one shard.
+// object is in exactly one informer. Shard hashes the uid. A split by namespace would be uneven,
+// because the hash that KEP-5866 defines puts names that differ only in their last letters into one
+// shard.
 type Shard struct {
 	Index, Count int
 }
@@ -62,8 +63,8 @@ func bound(index, count int) uint64 {
 	return quotient
 }
 
-// Field is the field of an object that is hashed. Both fields never change during an object's life,
-// so an object stays in its shard.
+// Field is the field of an object that is hashed. An object's uid and namespace never change, so an
+// object stays in its shard.
 type Field uint8
 
 const (
@@ -79,8 +80,8 @@ func (f Field) path() string {
 	return "object.metadata.uid"
 }
 
-// Range is a range of hashes from First to Last, which both belong to it. First must not be greater
-// than Last.
+// Range is a range of hashes from First to Last, including both. First must not be greater than
+// Last.
 type Range struct{ First, Last uint64 }
 
 // Selector selects objects by ranges of one field's hash. It has at least one range. It is

@@ -39,7 +39,7 @@ func (s *Selector) upstream() sharding.Selector {
 	return sharding.NewSelector(reqs...)
 }
 
-// TestSplit checks that each object is in exactly one shard of any split, and that apimachinery's
+// TestSplit checks that each object is in exactly one shard of each split, and that apimachinery's
 // selector selects the same objects. Parse of a selector's text must return an equal selector.
 func TestSplit(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
@@ -94,7 +94,7 @@ func TestRanges(t *testing.T) {
 	for range 200 {
 		var ranges []Range
 		for range 1 + r.IntN(8) {
-			// only the first byte is random, so that ranges overlap or touch
+			// only the first byte is random, so that many ranges overlap or are adjacent
 			a, b := r.Uint64()>>56, r.Uint64()>>56
 			ranges = append(ranges, Range{min(a, b) << 56, max(a, b)<<56 | uint64(math.MaxUint64>>8)})
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestAddIndexCatchesUp checks that changes during the build of an index are in the index, whether
-// few or many.
+// TestAddIndexCatchesUp checks that an index contains the changes that were made while it was
+// built, both few and many.
 func TestAddIndexCatchesUp(t *testing.T) {
 	for _, churn := range []int{0, 3 * dirtySlack} {
 		s := newStore(t, decodeConfig())
@@ -58,8 +58,8 @@ func TestAddIndexCatchesUp(t *testing.T) {
 	}
 }
 
-// TestEachDifference checks that eachDifference visits the keys that differ in two snapshots, and
-// no others.
+// TestEachDifference checks that eachDifference visits exactly the keys whose versions differ in
+// two snapshots.
 func TestEachDifference(t *testing.T) {
 	s, rnd := newStore(t, decodeConfig()), newRand(5)
 	w := fillPods(t, s, 40*maxTreeNode)
@@ -115,14 +115,14 @@ func checkLabelIndex(t *testing.T, snap *Snapshot, index, label string) {
 	}
 }
 
-// TestAddIndexUnreadable checks that AddIndex fails for an object in the batch that the new index
-// cannot read, and that the object stays in the other indexes.
+// TestAddIndexUnreadable checks that AddIndex fails if the batch has an object that the new index
+// cannot read. The object must stay in the other indexes.
 func TestAddIndexUnreadable(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})
 	check.NoError(t, s.AddIndex("app", LabelIndex("app")))
 	pod := smallPod("", "odd", 1, 1, map[string]string{"app": "a"}, "n")
-	// The bytes contain the spec twice, and the index cannot merge the two.
+	// The bytes contain two specs, which the index cannot merge.
 	raw := append(podsim.Encode(w.s.Encoding().String(), pod), 0x12, 0x02, 0x52, 0x00)
 	put(t, w, raw)
 	path, err := wire.CompilePath(wire.Protobuf, reflect.TypeFor[corev1.Pod](), "spec.nodeName")
@@ -145,8 +145,8 @@ func TestAddIndexUnreadable(t *testing.T) {
 	}
 }
 
-// TestAddIndexFails checks that the error names the object that cannot be read, and that the
-// index's name is free again.
+// TestAddIndexFails checks that the error names the object that cannot be read. After the error,
+// another index can have the same name.
 func TestAddIndexFails(t *testing.T) {
 	s := newStore(t, Config{Encoding: wire.Protobuf})
 	w := s.Writer(Scope{})

@@ -8,8 +8,8 @@ import (
 )
 
 // TestBacklogForgetsWhatCameAndWent checks that the backlog of a NotifyingCursor that is not read
-// does not grow with objects that are created and deleted. It must keep the newest of these, every
-// object that the cursor has returned, and every object that still exists.
+// does not grow with objects that are created and deleted. The backlog must keep the newest of
+// these objects, every object that the cursor has returned, and every object that still exists.
 func TestBacklogForgetsWhatCameAndWent(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	cfg := decodeConfig()

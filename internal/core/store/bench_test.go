@@ -181,8 +181,8 @@ func BenchmarkCursorLagging(b *testing.B) {
 	}
 }
 
-// BenchmarkHeap reports the heap of a store of 50,000 pods, per object and in total, and the heap
-// after all but 500 are deleted.
+// BenchmarkHeap reports the heap of a store of 50,000 pods, per pod and in total, and the heap
+// after all but 500 pods are deleted.
 func BenchmarkHeap(b *testing.B) {
 	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
 		b.Run(enc.String(), func(b *testing.B) {
@@ -222,8 +222,8 @@ func BenchmarkHeap(b *testing.B) {
 	}
 }
 
-// BenchmarkManyCursors measures one change until the last of a thousand cursors has returned it. A
-// separate goroutine reads each cursor.
+// BenchmarkManyCursors measures the time from one change until the last of a thousand cursors has
+// returned it. A separate goroutine reads each cursor.
 func BenchmarkManyCursors(b *testing.B) {
 	set := newBenchSet(b, wire.Protobuf, benchPods)
 	s := newStore(b, decodeConfig())

@@ -13,9 +13,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// BenchmarkHeapUnderChange reports the heap of a store of 10,000 pods after they were listed, and
-// after each has changed once, twice and three times. The changes are made one at a time, in
-// scattered order. It also reports the mean time of a change.
+// BenchmarkHeapUnderChange reports the heap of a store of 10,000 pods after a list, and after each
+// pod has changed once, twice and three times. One pod changes at a time, in scattered order. It
+// also reports the mean time of a change.
 func BenchmarkHeapUnderChange(b *testing.B) {
 	for _, of := range []struct {
 		what string

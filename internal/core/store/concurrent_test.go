@@ -145,8 +145,8 @@ func churn(t *testing.T, w *Writer, ns string, seed uint64) {
 	w.Flush()
 }
 
-// follow reads a cursor to the end, and checks that the old version of each change is the one seen
-// last, and that the final state is the store's.
+// follow reads a cursor to its end. It checks that the old version in each change is the version
+// that it read last for the key, and that the final state equals the store's.
 func follow(t *testing.T, s *Store, c *Cursor, pace int, stop *atomic.Bool) {
 	view := map[string]*Object{}
 	buf := make([]Change, pace)
@@ -189,7 +189,7 @@ func follow(t *testing.T, s *Store, c *Cursor, pace int, stop *atomic.Bool) {
 	}
 }
 
-// query compares the results of indexes with a scan of the snapshot, until stop is set.
+// query repeatedly compares the results of indexes with a scan of the snapshot, until stop is true.
 func query(t *testing.T, s *Store, stop *atomic.Bool) {
 	for i := 0; !stop.Load(); i++ {
 		sn := s.Snapshot()
@@ -314,7 +314,7 @@ func TestClose(t *testing.T) {
 			t.Error("a cursor on a closed store is open")
 		}
 		for range 3 {
-			decoded(t, o) // still works, and starts no goroutine
+			decoded(t, o) // reading still works after Close, and starts no goroutine
 		}
 	})
 }

@@ -77,7 +77,7 @@ func TestDecodedGetsWeakThenStrongThenCools(t *testing.T) {
 			t.Fatal("two reads gave two objects")
 		}
 		want("after the second read", "strong")
-		for range 20 { // read now and then: the value stays
+		for range 20 { // each read is within the idle time, so the value stays
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
 			want("while it is read", "strong")
@@ -200,8 +200,9 @@ func TestDecodeCopy(t *testing.T) {
 	}
 }
 
-// TestDecodedAfterCollection checks that a weak value that was garbage collected is decoded again.
-// That is the second read, so the cache then keeps the value.
+// TestDecodedAfterCollection checks that a value to which only a weak pointer refers is decoded
+// again after it was garbage-collected. Because this is the second read, the cache must then keep
+// the value.
 func TestDecodedAfterCollection(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	fillPods(t, s, 1)
@@ -218,8 +219,8 @@ func TestDecodedAfterCollection(t *testing.T) {
 	}
 }
 
-// TestDecodedValues checks that Decoded works with a decoder that returns nil pointers or values
-// that are not pointers.
+// TestDecodedValues checks that Decoded works with a decoder that returns a nil pointer, or a value
+// that is not a pointer.
 func TestDecodedValues(t *testing.T) {
 	for _, value := range []any{"text", 7, map[string]any{"a": 1}, struct{}{}, (*corev1.Pod)(nil), &struct{}{}} {
 		s := newStore(t, Config{Encoding: wire.Protobuf, Decode: func([]byte, *codec.Version) (any, error) { return value, nil }})

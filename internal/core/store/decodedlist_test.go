@@ -19,7 +19,7 @@ func (l *decodedList) there() bool {
 	return l.kept != nil
 }
 
-// replacePods does what fillPods does, as the first list of a writer.
+// replacePods puts n small pods, like fillPods, as the first list of a writer.
 func replacePods(t *testing.T, s *Store, n int) *Writer {
 	t.Helper()
 	w := s.Writer(Scope{})
@@ -78,8 +78,8 @@ func (l *listedStore) change(rnd *rand.Rand) {
 	}
 }
 
-// TestList checks that the second List caches its result, that later Lists return all changes, and
-// that the cached list is dropped when no caller has listed for long.
+// TestList checks that the second List caches its result, and that later Lists return all changes.
+// The store must drop the cached list when no caller has called List for a long time.
 func TestList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := newRand(3)
@@ -159,8 +159,8 @@ func TestListHits(t *testing.T) {
 	}
 }
 
-// TestListUndecodable checks that List omits a version that cannot be decoded, and returns a later
-// one.
+// TestListUndecodable checks that List omits an object whose version cannot be decoded, and returns
+// a later version of it.
 func TestListUndecodable(t *testing.T) {
 	cfg := decodeConfig()
 	bad := errors.New("cannot be decoded")
@@ -201,7 +201,7 @@ func TestListUndecodable(t *testing.T) {
 	check(2, 0)
 }
 
-// TestListAfterPanic checks that a List after a decoder has panicked or failed once returns every
+// TestListAfterPanic checks a decoder that panics or fails once. The next List must return every
 // object.
 func TestListAfterPanic(t *testing.T) {
 	for name, fail := range map[string]func() error{

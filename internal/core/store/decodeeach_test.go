@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// manyPods puts enough pods for several goroutines to decode, and returns them.
+// manyPods puts enough pods that several goroutines decode them, and returns the pods.
 func manyPods(t *testing.T, cfg Config) []*Object {
 	t.Helper()
 	before := runtime.GOMAXPROCS(4)
@@ -28,8 +28,8 @@ func manyPods(t *testing.T, cfg Config) []*Object {
 	return all
 }
 
-// TestDecodeEach checks that decodeEach uses every object once, and never two at the same time: the
-// function need not be safe for concurrent use.
+// TestDecodeEach checks that decodeEach calls the function once for every object. The calls must
+// not overlap, because the function need not be safe for concurrent use.
 func TestDecodeEach(t *testing.T) {
 	cfg := decodeConfig()
 	broken := errors.New("broken")
@@ -62,8 +62,8 @@ func TestDecodeEach(t *testing.T) {
 	}
 }
 
-// TestDecodeEachPanics checks that the panic of a decoder reaches the caller, in whichever
-// goroutine it occurred, and that no goroutine is left.
+// TestDecodeEachPanics checks that a panic of the decoder reaches the caller, also from another
+// goroutine. All goroutines must have ended.
 func TestDecodeEachPanics(t *testing.T) {
 	for n := range 4 {
 		bad := "p" + strconv.Itoa(n*9*partObjects)
@@ -85,8 +85,8 @@ func TestDecodeEachPanics(t *testing.T) {
 	}
 }
 
-// TestDecodeEachGoexit checks that decodeEach ends the caller's goroutine if Config.Decode ends its
-// own, which is a different goroutine. No goroutine must be left.
+// TestDecodeEachGoexit checks that decodeEach ends the caller's goroutine if Config.Decode ends the
+// goroutine in which it runs. All other goroutines must have ended.
 func TestDecodeEachGoexit(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.Decode = func(raw []byte, earlier *codec.Version) (any, error) {

@@ -8,8 +8,8 @@ import (
 )
 
 // TestDeleteByName checks which deletions apply to the object in the table. If both
-// resourceVersions are integers, they decide. Otherwise the uids decide. A deletion with neither
-// applies to any object of the name.
+// resourceVersions are integers, Delete compares them. Otherwise it compares the uids. A deletion
+// with neither a resourceVersion nor a uid applies to any object of that name.
 func TestDeleteByName(t *testing.T) {
 	const uid, other = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 	for _, test := range []struct {

@@ -98,8 +98,8 @@ func writeAtRandom(t *testing.T, w *Writer) {
 	w.Flush()
 }
 
-// findRight returns how many objects an index finds. It checks that all of them are in the
-// snapshot, have the value, and are in key order.
+// findRight returns the number of objects that an index finds under value. It checks that these
+// objects are in the snapshot, have the value, and are in key order.
 func findRight(t *testing.T, sn *Snapshot, index, value string) int {
 	t.Helper()
 	objects, err := sn.AppendBy(nil, index, value)

@@ -22,8 +22,8 @@ func putOnNode(t *testing.T, w *Writer, name, node string, rv int) *Object {
 }
 
 // TestDerive checks that an index uses derived values instead of decoding an object again, unless
-// the object has since changed or been deleted. If the function panics in Derive, the query must
-// return the panic as an error.
+// the object has changed or was deleted after Derive. If the function panics in Derive, the query
+// must return the panic as an error.
 func TestDerive(t *testing.T) {
 	decodes := 0
 	cfg := decodeConfig()
@@ -67,8 +67,8 @@ func TestDerive(t *testing.T) {
 	}
 
 	snap := s.Snapshot()
-	derive(a2, "a", "y") // already derived
-	derive(a, "a", "z")  // no longer in the table
+	derive(a2, "a", "y") // the values of a2 are already derived
+	derive(a, "a", "z")  // a is no longer in the table
 	b2, c2 := set("b", "y", 7), set("c", "y", 8)
 	derive(b2, "b", "y")
 	if got, err := byKeys(t, snap, "node", "x"); got != "b c" || err != nil {
@@ -87,8 +87,8 @@ func TestDerive(t *testing.T) {
 	expect("when it does not panic any more", "x", "c", 1)
 }
 
-// TestDeriveIsBounded checks that, if an index is never queried, Derive keeps at most about
-// dirtySlack values of deleted objects, and that DropDerived drops the values of an object.
+// TestDeriveIsBounded checks an index that is never queried. Derive must keep the values of at most
+// about dirtySlack deleted objects. DropDerived must drop the values of an object.
 func TestDeriveIsBounded(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	check.NoError(t, s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })))

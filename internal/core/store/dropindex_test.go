@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestDropIndex checks that a dropped index is missing in new snapshots and remains in old ones,
-// uses no more memory, and can be added again.
+// TestDropIndex checks that old snapshots still have a dropped index, and new snapshots do not. The
+// dropped index must not use memory, and it must be possible to add it again.
 func TestDropIndex(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})
@@ -51,7 +51,7 @@ func TestDropIndex(t *testing.T) {
 	}
 }
 
-// TestByFrom checks that ByFrom starts at a key, and that CountBy does not count beyond the given
+// TestByFrom checks that ByFrom starts at the given key, and that CountBy stops at the given
 // number.
 func TestByFrom(t *testing.T) {
 	s := newStore(t, decodeConfig())

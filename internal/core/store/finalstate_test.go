@@ -11,9 +11,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestFinalState checks that the change of a deletion has the state in which the object was
-// deleted, packed or as a value. The log must count its bytes. A cursor that has fallen behind the
-// log does not receive that state.
+// TestFinalState checks that the change of a deletion contains the state in which the object was
+// deleted, either packed or as a Go value. The log must count the bytes of that state. A cursor
+// that has fallen behind the log must not receive the state.
 func TestFinalState(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.LogBytes = 20_000

@@ -104,8 +104,8 @@ func TestFuncIndexFailures(t *testing.T) {
 	}
 }
 
-// TestFuncIndexOfUndecoded checks that an object that cannot be decoded is in no index until it can
-// be decoded, and causes no error of queries.
+// TestFuncIndexOfUndecoded checks that an object that cannot be decoded is in no index, and that
+// queries return no error because of it. When the object can be decoded, it must be in the index.
 func TestFuncIndexOfUndecoded(t *testing.T) {
 	cfg := decodeConfig()
 	broken := errors.New("broken")
@@ -164,14 +164,14 @@ func TestFuncIndexAndSnapshots(t *testing.T) {
 	check(second, "x", "b")
 	check(s.Snapshot(), "y", "a b c")
 	check(s.Snapshot(), "x", "")
-	check(second, "y", "a") // b is under y now, but was not at that time
+	check(second, "y", "a") // b has y now, but not in this snapshot
 	check(first, "y", "")
-	check(second, "x", "b") // b has another value now
+	check(second, "x", "b") // b had x in this snapshot
 	check(first, "x", "a b")
 	deletePod(t, w, smallPod("", "a", 1, 6, nil, ""))
 	w.Flush()
 	check(s.Snapshot(), "y", "b c")
-	check(first, "x", "a b") // a is deleted now
+	check(first, "x", "a b") // a was deleted later
 	check(second, "y", "a")
 	for i, want := range []string{"x", "x y", "y"} {
 		if got := strings.Join(slices.Collect([]*Snapshot{first, second, s.Snapshot()}[i].Values("app")), " "); got != want {
@@ -180,8 +180,8 @@ func TestFuncIndexAndSnapshots(t *testing.T) {
 	}
 }
 
-// TestFuncIndexFailsForOlder checks that a query of a snapshot older than the index reports the
-// objects for which the function failed at that time, and no others.
+// TestFuncIndexFailsForOlder checks a query of a snapshot that is older than the index. The query
+// must report exactly the objects of that snapshot for which the function fails.
 func TestFuncIndexFailsForOlder(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	bad := errors.New("bad")
@@ -213,7 +213,8 @@ func TestFuncIndexFailsForOlder(t *testing.T) {
 	}
 }
 
-// TestFuncIndexForgets checks that the record of changes between two queries is bounded.
+// TestFuncIndexForgets checks that an index records a limited number of changed keys between two
+// queries.
 func TestFuncIndexForgets(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	if err := s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })); err != nil {

@@ -32,7 +32,8 @@ func newHealer(t *testing.T, enc wire.Encoding) *healer {
 	return h
 }
 
-// list makes the writer read a LIST of all pods. It returns how many stored objects that changed.
+// list makes the writer read a LIST of all pods. It returns how many stored objects the LIST
+// changed.
 func (h *healer) list() int {
 	h.t.Helper()
 	before := h.s.Revision()
@@ -70,7 +71,7 @@ func (h *healer) list() int {
 }
 
 // watch makes the writer read a WATCH with an event for each pod. It returns how many stored
-// objects that changed.
+// objects the WATCH changed.
 func (h *healer) watch() int {
 	h.t.Helper()
 	before := h.s.Revision()
@@ -101,9 +102,9 @@ func (h *healer) newer() {
 	}
 }
 
-// TestRelistBelievesBytes checks that a relist replaces objects whose bytes differ. An object from
-// a watch must count as equal to the same object in a list, although in JSON only the event states
-// the object's kind.
+// TestRelistBelievesBytes checks that a relist replaces a stored object if the listed bytes differ,
+// even with the same resourceVersion. An object from a watch must count as equal to the same object
+// in a list, although in JSON only the event states the object's kind.
 func TestRelistBelievesBytes(t *testing.T) {
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
 		t.Run(enc.String(), func(t *testing.T) {
@@ -149,8 +150,8 @@ func TestRelistBelievesBytes(t *testing.T) {
 	}
 }
 
-// TestOtherBytesWhileLagging checks that a cursor that is behind returns a change if only the bytes
-// of an object differ, but none if the object has its old bytes again.
+// TestOtherBytesWhileLagging checks a cursor that is behind while only the bytes of an object
+// change. The cursor must return a change, but none if the object has its old bytes again.
 func TestOtherBytesWhileLagging(t *testing.T) {
 	s := newStore(t, Config{LogBytes: 1})
 	w := s.Writer(Scope{})
@@ -179,8 +180,8 @@ func TestOtherBytesWhileLagging(t *testing.T) {
 	}
 }
 
-// TestRelistOfOtherOrder checks that the members of a JSON object may be in another order, and with
-// other whitespace between them, without a change.
+// TestRelistOfOtherOrder checks that a JSON object whose members are in another order, or have
+// other whitespace between them, causes no change.
 func TestRelistOfOtherOrder(t *testing.T) {
 	s := newStore(t, Config{})
 	w := s.Writer(Scope{})
@@ -201,8 +202,8 @@ func TestRelistOfOtherOrder(t *testing.T) {
 	}
 }
 
-// TestRelistOfWhatWasMade checks that an object is compared by its received bytes if the stored
-// bytes or value are different ones.
+// TestRelistOfWhatWasMade checks objects whose stored bytes or value differ from the received
+// bytes. The store must compare the received bytes.
 func TestRelistOfWhatWasMade(t *testing.T) {
 	s := newStore(t, Config{})
 	w := s.Writer(Scope{})

@@ -11,9 +11,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestDeletedObjectsLeaveNothing checks Kubernetes issue 111370: an informer that had listed many
-// objects kept nearly all their memory after most were deleted. The store of the test also has an
-// index and a cursor.
+// TestDeletedObjectsLeaveNothing checks that a store frees the memory of deleted objects. In
+// Kubernetes issue 111370, an informer kept nearly all memory after most of its objects were
+// deleted. The store of the test also has an index and a cursor.
 func TestDeletedObjectsLeaveNothing(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const n, keepEach = 20_000, 100
@@ -40,13 +40,14 @@ func TestDeletedObjectsLeaveNothing(t *testing.T) {
 	full := testenv.LiveBytes() - before
 	list(keepEach, "10001")
 	left := testenv.LiveBytes() - before
-	// 1 % of the objects is left, and the fixed memory of a store: a dictionary, batches, scratch.
+	// 1 % of the objects is left. fixed is for the memory that does not depend on the number of
+	// objects: a dictionary, batches, scratch.
 	const fixed = 400 << 10
 	if s.Len() != n/keepEach || left > full*15/1000+fixed {
 		t.Errorf("%d of %d objects hold %d of %d bytes\n%s", s.Len(), n, left, full, s.Memory())
 	}
 	runtime.KeepAlive(s)
-	runtime.KeepAlive(raws) // before includes them too
+	runtime.KeepAlive(raws) // the measurement before also includes raws
 }
 
 // TestObjectsPinNothing checks that an object that a caller keeps does not keep the memory of the
@@ -75,8 +76,8 @@ func TestObjectsPinNothing(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// TestBlockedCursorCosts checks that a cursor that is never read costs at most one old version for
-// each key.
+// TestBlockedCursorCosts checks that the store keeps at most one old version of each key for a
+// cursor that is never read.
 func TestBlockedCursorCosts(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	cfg := decodeConfig()

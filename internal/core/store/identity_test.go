@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// FuzzIdentity checks that any text as uid and resourceVersion is returned unchanged, and so are
-// the bytes, wherever they contain the uid's text.
+// FuzzIdentity checks that the store returns any uid and resourceVersion unchanged. It must also
+// return the bytes unchanged, at any position of the uid in them.
 func FuzzIdentity(f *testing.F) {
 	const uuid = "0d1f2a3b-4c5d-4e6f-8a9b-0c1d2e3f4a5b"
 	f.Add(uuid, "12345", "before", "after")

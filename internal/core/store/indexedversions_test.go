@@ -12,15 +12,16 @@ import (
 )
 
 // TestFuncIndexHoldsFewOfOldSnapshots checks that an index keeps no replaced version in memory
-// after queries with a snapshot from before the replacement. The index is built from that snapshot,
-// was built before it, or catches up with it.
+// after queries with a snapshot from before the replacement. In different cases, the index is built
+// from that snapshot, was built earlier, or catches up to that snapshot.
 func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const n = 2 * dirtySlack
 	for _, tc := range []struct {
 		name          string
 		before, after int // queries with the snapshot, before and after the objects are replaced
-		// Other objects that are added after the first queries, and before the last snapshot.
+		// The number of other objects that are added after the first queries, and before the last
+		// snapshot.
 		fresh    int
 		replaced int
 	}{
@@ -28,7 +29,7 @@ func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
 		{"built before", 1, 2, 0, n},
 		{"caught up with it", 1, 2, 1, n},
 		{"many caught up with", 1, 2, n, n},
-		// So few are replaced that no writer drops the cache of found objects.
+		// The number of replaced objects is so low that no writer drops the cache of found objects.
 		{"few replaced", 1, 2, 1, dirtySlack / 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -12,13 +12,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestInterruptedFuncIndex checks that a query that is interrupted, because a decoder panics or a
-// function ends its goroutine, leaves no object out of later queries. The interruption occurs while
-// the index is built, caught up, or built again.
+// TestInterruptedFuncIndex checks queries after one that was interrupted, because a decoder
+// panicked or a function ended its goroutine. They must return all objects. The interruption occurs
+// while the index is built, catches up, or is built again.
 func TestInterruptedFuncIndex(t *testing.T) {
 	const n = 100
 	for _, how := range []string{"panic", "goexit"} {
-		// The index is built, caught up, and built again.
+		// The index is built, catches up, and is built again.
 		for _, changed := range []int{0, 10, 3*n + 2*dirtySlack} {
 			t.Run(how+strconv.Itoa(changed), func(t *testing.T) {
 				interrupt := false

@@ -8,9 +8,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestKeepHeld checks which versions KeepHeld keeps in the table: any version of the object that
-// the list has and the caller cannot put, but not another object with its name, nor objects of
-// other writers.
+// TestKeepHeld checks which versions KeepHeld keeps in the table. The list has an object that the
+// caller cannot put. KeepHeld must keep any version of this object, but not another object with the
+// same name, and not objects of other writers.
 func TestKeepHeld(t *testing.T) {
 	for name, test := range map[string]struct {
 		rebase       bool

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLogForgets checks that the log refers to no change that it has dropped, either because every
-// cursor has read it or because the log was full. Its memory must shrink.
+// TestLogForgets checks that the log no longer refers to a change that it has dropped. It drops a
+// change because every cursor has read it, or because the log is full. Its memory must shrink.
 func TestLogForgets(t *testing.T) {
 	for _, limit := range []int64{1, 0} {
 		cfg := decodeConfig()

@@ -19,8 +19,9 @@ var (
 )
 
 // TestMergedWatches lets two writers read the watches of two selectors from watch caches of one
-// server. Each watch is in order, and one may lag behind the other. No key may go back to a version
-// below one that a reader has received, and in the end the store must have the server's state.
+// server. The events of each watch are in order, but one watch may lag behind the other. A reader
+// must not receive an older version of a key after a newer one. At the end, the store must have the
+// server's state.
 func TestMergedWatches(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for seed := *mergedFrom; seed < *mergedFrom+*mergedSeeds; seed++ {
@@ -87,7 +88,7 @@ type mergedWatch struct {
 	cache    *mergedCache
 	pos      int
 	sent     int // the version up to which the cache has sent events
-	rv, is   int // the versions of the last event, and of the last one written
+	rv, is   int // the versions of the last event, and of the last event that was written
 	inexact  int // while rv is below it, coalesced changes are still missing
 	queue    []mergedEvent
 }

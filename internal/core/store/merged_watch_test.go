@@ -42,11 +42,11 @@ func sortedKeys(state map[string]*mergedVersion) []string {
 	return keys
 }
 
-// open resumes a watch at one of the caches. If that is not possible, it lists again.
+// open resumes a watch at one of the caches. If no cache can resume it, open lists again.
 func (m *merged) open(t *testing.T, wt *mergedWatch) {
 	c, broken := m.IntN(2), wt.rv < wt.inexact
 	for range 2 {
-		if broken { // the state matches no version, because coalesced changes broke off
+		if broken { // the watch broke off among coalesced changes, so its state matches no version
 			break
 		}
 		if pos, ok := m.caches[c].resume(wt.rv); ok {

@@ -1,6 +1,7 @@
 package store
 
-// modelCursor is a cursor that is read in chunks of pace changes, and what it has returned.
+// modelCursor contains a cursor that is read in chunks of pace changes, and what the cursor has
+// returned.
 type modelCursor struct {
 	c      *Cursor
 	byUID  bool
@@ -9,8 +10,8 @@ type modelCursor struct {
 	last   uint64
 	awaits map[string]bool // the keys that SyncedThrough waits for
 	synced bool
-	since  int             // the number of uids when it started
-	uids   map[string]bool // the uids that it has returned; false: also their deletion
+	since  int             // the number of uids when the cursor started
+	uids   map[string]bool // the returned uids; false: the deletion was returned too
 }
 
 func (m *model) addCursor() {
@@ -39,7 +40,7 @@ func (m *model) observe() {
 			continue
 		}
 		for _, c := range m.cursors {
-			if c.view[ch.Key()] == nil { // created and deleted unseen
+			if c.view[ch.Key()] == nil { // the cursor has not returned the object
 				delete(c.awaits, ch.Key())
 			}
 		}
@@ -55,7 +56,8 @@ func (m *model) await(key string) {
 	}
 }
 
-// read reads a few changes and checks that each key's versions follow each other.
+// read reads a few changes. It checks that the old version of each change is the last version of
+// the key.
 func (m *model) read(c *modelCursor) int {
 	m.t.Helper()
 	buf := make([]Change, c.pace)
@@ -112,8 +114,8 @@ func (m *model) readChange(c *modelCursor, ch *Change) {
 	c.uids[ch.New.UID()] = true
 }
 
-// finish reads a cursor to its end. It must have returned the store's state, and with byUID each
-// object that ever existed.
+// finish reads a cursor to its end. The cursor must have returned the store's state and, if byUID
+// is true, each object that ever existed.
 func (m *model) finish(c *modelCursor) {
 	m.t.Helper()
 	for m.read(c) > 0 {

@@ -15,12 +15,12 @@ type modelServer struct {
 	rnd    *rand.Rand
 	rv     int
 	uid    int
-	format int // of the bytes: when it changes, the bytes of every version change
+	format int // the format of the bytes: when it changes, the bytes of every version change
 	past   []serverChange
 	now    map[string]*corev1.Pod // the current state; nil: not computed yet
 }
 
-// serverChange is one write, from was to is. Either may be nil.
+// serverChange is one write: it replaces was by is. One of them may be nil.
 type serverChange struct {
 	rv      int
 	was, is *corev1.Pod

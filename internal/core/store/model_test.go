@@ -40,7 +40,7 @@ func TestAgainstModel(t *testing.T) {
 	}
 }
 
-// model is the state that the store must have, by the reports that its writers received.
+// model computes the state that the store must have, from the reports that the writers received.
 type model struct {
 	t       *testing.T
 	rnd     *rand.Rand
@@ -50,16 +50,16 @@ type model struct {
 	writers []*modelWriter
 	held    map[string]*corev1.Pod
 	dead    map[string]death
-	unsure  bool // the server was restored, and not every source has found out
+	unsure  bool // the server was restored, and not every source has noticed it
 	cursors []*modelCursor
-	witness *Cursor // is always read completely
+	witness *Cursor // the test reads all its changes immediately
 	uids    []string
 	snaps   []modelSnap
 	indexes int
 }
 
-// death is what the model knows about a key whose object was deleted. Versions lower than below are
-// older than the deletion. The deletion was found at version asOf.
+// death is a deletion of the object of a key. Versions of the key that are lower than below are
+// older than the deletion. The server's version was asOf when a source found the deletion.
 type death struct {
 	below, asOf int
 	by          *modelWriter
@@ -171,8 +171,8 @@ func (m *model) receive(w *modelWriter, pod *corev1.Pod, asOf int) {
 	m.flush() // so that the store applies changes in the model's order
 	key, version := keyOf(pod), versionOf(pod)
 	if d, ok := m.dead[key]; ok && m.held[key] == nil && version < d.below && !(w.list != nil && d.by == w) {
-		// The source reports an older version of a deleted object, because it lags: it will report the
-		// deletion too. A list is judged at its end.
+		// The source lags: it reports an older version of a deleted object, and will also report the
+		// deletion. For a list, the model decides at the end of the list.
 		if w.list == nil || w.list.rv < d.asOf {
 			return
 		}
@@ -192,7 +192,7 @@ func (m *model) receive(w *modelWriter, pod *corev1.Pod, asOf int) {
 func (m *model) gone(w *modelWriter, key string, asOf, below int) {
 	m.flush()
 	if asOf < w.received[key].asOf {
-		return // an older report than the last one
+		return // the report is older than the source's last report about the key
 	}
 	_, had := w.received[key]
 	if pod := m.held[key]; had && pod != nil && below > max(versionOf(pod), m.dead[key].below-1) {
@@ -244,7 +244,7 @@ func (m *model) settle() {
 		if !ok || o.ResourceVersion() != pod.ResourceVersion || o.UID() != string(pod.UID) {
 			m.t.Fatalf("%s: at rest the store has %v, the server %s", key, o, pod.ResourceVersion)
 		}
-		if m.unsure { // then the format of the last report is unknown, too
+		if m.unsure { // then the format of the last report is also unknown
 			m.held[key] = m.heldAs(o, pod)
 		}
 	}
@@ -260,7 +260,7 @@ func (m *model) settle() {
 	}
 }
 
-// heldAs returns the version in the format in which the store has it.
+// heldAs returns pod in the format in which the store has o.
 func (m *model) heldAs(o *Object, pod *corev1.Pod) *corev1.Pod {
 	format, ok := annotation(o, "format")
 	sent := m.server.sent(pod)
@@ -270,8 +270,8 @@ func (m *model) heldAs(o *Object, pod *corev1.Pod) *corev1.Pod {
 	return sent
 }
 
-// relist makes every source list again, so that each object has the bytes that the server sends
-// now.
+// relist changes the format of the server's bytes and makes every source list again. Then each
+// stored object must have the new bytes.
 func (m *model) relist() {
 	m.server.format++
 	for _, w := range m.writers {

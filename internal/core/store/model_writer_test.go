@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// modelWriter is a source and its writer. It lists and watches those of the server's objects that
-// it sees.
+// modelWriter is a source and its writer. It lists and watches the server's objects that match its
+// namespace and label.
 type modelWriter struct {
 	m            *model
 	w            *Writer
@@ -20,15 +20,16 @@ type modelWriter struct {
 	// high is the newest version in the lists that broke off since the last complete one.
 	high int
 	last func() // repeats the last event
-	// owes is set while a list is due: a list was started after another source found that the server
-	// went back, and none of these lists has ended yet.
+	// owes is true from a list that was started after another source had found that the server went
+	// back, until such a list has ended.
 	owes     bool
-	must     bool              // must list: it never has, or not since the server was restored
+	must     bool              // it has not listed yet, or not after a restore of the server
 	listed   bool              // at least one list was complete
-	received map[string]moment // the existing keys, by the reports of this source
+	received map[string]moment // the keys that exist according to this source's reports
 }
 
-// moment is the last report about a key: its version, and the version as of which it was reported.
+// moment is the last report about a key: the version of the object, and the server's version at the
+// time of the report.
 type moment struct{ version, asOf int }
 
 // modelList is a list that is being read.
@@ -37,7 +38,7 @@ type modelList struct {
 	items  []*corev1.Pod
 	high   int // the newest version that the writer has put
 	seen   map[string]bool
-	isBack []*corev1.Pod // older than deletions that other sources reported; this list decides
+	isBack []*corev1.Pod // older than deletions by other sources; the list's end decides
 }
 
 func (w *modelWriter) see(pod *corev1.Pod) bool { return pod != nil && w.sees(pod) }
@@ -49,7 +50,7 @@ func (w *modelWriter) view(rv int) map[string]*corev1.Pod {
 	return state
 }
 
-// step does one thing at random that a source and its reflector may do.
+// step performs a random action that a source and its reflector may perform.
 func (w *modelWriter) step() {
 	n := w.m.rnd.IntN(100)
 	beyondServer := w.at > w.m.server.rv
@@ -132,7 +133,7 @@ func (w *modelWriter) breakList() {
 	w.list = nil
 }
 
-// watch reports the next change that concerns the source, or that there is none.
+// watch reports the next change that concerns the source. If there is none, it reports a bookmark.
 func (w *modelWriter) watch() {
 	for _, c := range w.m.server.past {
 		if c.rv > w.at && (w.see(c.was) || w.see(c.is)) {
@@ -169,7 +170,7 @@ func (w *modelWriter) event(c serverChange) {
 	w.m.gone(w, keyOf(pod), c.rv, c.rv)
 }
 
-// settle continues until the source has reported everything.
+// settle continues until the source has reported all changes.
 func (w *modelWriter) settle() {
 	if w.list == nil && (w.must || w.owes || w.w.Outdated() || w.at > w.m.server.rv) {
 		w.beginList()

@@ -6,8 +6,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestWhenOutdated checks that a restore calls the function of each writer that has not found the
-// restore itself, once. A function that is set later is called immediately.
+// TestWhenOutdated checks that the function of each writer is called once when another writer has
+// found a restore. A function that is set later must be called immediately.
 func TestWhenOutdated(t *testing.T) {
 	s := newStore(t, Config{})
 	calls := map[string]int{}
@@ -37,9 +37,9 @@ func TestWhenOutdated(t *testing.T) {
 	}
 }
 
-// TestAsks checks a state that was requested before another writer found that the server went back.
-// It may be from before or after the restore: it must change nothing, and the writer must request
-// again.
+// TestAsks checks a list that was requested before another writer found that the server went back.
+// The list may be from before or after the restore. So it must change nothing, and the writer must
+// request another list.
 func TestAsks(t *testing.T) {
 	s := newStore(t, Config{})
 	x, y := s.Writer(Scope{Owner: 0}), s.Writer(Scope{Owner: 1})

@@ -14,9 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestSyncedAtItsVersion checks that a store that is synced also has a resourceVersion, even if the
-// last writer's first list has objects that another writer reported as deleted. There are more such
-// objects than fit in a batch.
+// TestSyncedAtItsVersion checks that a store that is synced also has a resourceVersion. The first
+// list of the last writer has objects that another writer reported as deleted, more than fit in a
+// batch.
 func TestSyncedAtItsVersion(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for name, end := range map[string]string{"right": "500", "not known yet": "150"} {
@@ -59,8 +59,9 @@ func TestSyncedAtItsVersion(t *testing.T) {
 	}
 }
 
-// TestWaitAfterRestore checks that after a restore was found, a resourceVersion is reached only
-// when all writers have listed again or are removed, however high their versions were before.
+// TestWaitAfterRestore checks WaitResourceVersion after a writer has found a restore. It must wait
+// until all writers have listed again or are removed, even if their versions before the restore
+// were higher.
 func TestWaitAfterRestore(t *testing.T) {
 	list := func(w *Writer) {
 		w.BeginReplace(false)
@@ -140,9 +141,9 @@ func (c countedContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// TestWaitersAreWokenOnce checks, with many callers that wait for resourceVersions, that each is
-// woken when its version is reached, and not by earlier progress. A caller that gives up must leave
-// no entry.
+// TestWaitersAreWokenOnce lets many callers wait for resourceVersions. Each caller must be woken
+// when its version is reached, and not by earlier progress. The store must not keep an entry of a
+// caller that gives up.
 func TestWaitersAreWokenOnce(t *testing.T) {
 	const many, from = 100, 5000
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// changed is the state of TestPatches: the pods that it changes, and their versions.
+// changed is the state of TestPatches: the pods that the test changes, and their versions.
 type changed struct {
 	t       *testing.T
 	store   *Store
@@ -54,8 +54,9 @@ func (c *changed) see() (patches int) {
 	return patches
 }
 
-// TestPatches checks that changes during frequent updates are stored as patches, that rare or large
-// changes are packed, and that every version that a caller keeps can still be read.
+// TestPatches checks that the store stores a change as a patch while updates are frequent, and
+// packs it if updates are rare or the change is large. Every version that a caller keeps must
+// remain readable.
 func TestPatches(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for _, of := range []struct {
@@ -102,7 +103,7 @@ func TestPatches(t *testing.T) {
 						t.Errorf("%d of %d are patches", n, len(c.pods))
 					}
 				}
-				if n := change(func(pod *corev1.Pod) { // another body
+				if n := change(func(pod *corev1.Pod) { // a change of the whole body
 					pod.Spec = of.sim.Pod(500 + rnd.IntN(500)).Spec
 					pod.Annotations = map[string]string{"noise": string(fmt.Appendf(nil, "%x", rnd.Perm(300)))}
 				}); n > len(c.pods)/20 {

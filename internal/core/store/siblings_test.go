@@ -42,8 +42,8 @@ func versionsOfPods(t *testing.T, pods, versions int) (raws [][]byte, metas []wi
 	return raws, metas
 }
 
-// readVersions reads the new version of one key after another, and old versions that it keeps, and
-// compares them with raws, until done is set.
+// readVersions reads the newest version of one key after another, and old versions that it keeps,
+// until done is true. It compares them with raws.
 func readVersions(t *testing.T, s *Store, keys []string, raws [][]byte, first int, done *atomic.Bool) {
 	var kept []*Object
 	check := func(o *Object) {
@@ -65,7 +65,8 @@ func readVersions(t *testing.T, s *Store, keys []string, raws [][]byte, first in
 	}
 }
 
-// TestSiblingsUnderChange reads old and new versions while bases are added and dropped.
+// TestSiblingsUnderChange checks that old and new versions can be read while bases are added and
+// dropped.
 func TestSiblingsUnderChange(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const pods, versions = 200, 4
@@ -104,8 +105,8 @@ func TestSiblingsUnderChange(t *testing.T) {
 	}
 }
 
-// TestMemoryCountsPins checks that Memory counts an old or deleted base as dictionary while other
-// objects are packed against it.
+// TestMemoryCountsPins checks that Memory counts a base whose own object changed or was deleted as
+// a dictionary, while other objects are packed against the base.
 func TestMemoryCountsPins(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection drops unpacked bases
@@ -138,7 +139,7 @@ func TestMemoryCountsPins(t *testing.T) {
 	}
 	w.Flush()
 	before := s.Memory().Dictionary
-	alone := 0 // bytes of the objects that others may be packed against
+	alone := 0 // bytes of the objects that may be bases of other objects
 	for _, key := range keys {
 		if o, ok := s.Get(key); ok && o.layout.dict != nil {
 			alone += len(o.packed)
@@ -146,7 +147,7 @@ func TestMemoryCountsPins(t *testing.T) {
 	}
 	for i := range pods / 2 {
 		tell(w.Put, i, 1)
-		if i%20 < 5 { // those that were packed first
+		if i%20 < 5 { // the objects of each group that were packed first
 			tell(w.Delete, i+pods/2, 1)
 		}
 	}

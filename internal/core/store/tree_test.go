@@ -91,8 +91,8 @@ func checkTree(t *testing.T, tr *tree[string, int], model map[string]int) {
 	checkNode(t, tr.root, tr.owner)
 }
 
-// checkNode checks the sizes of a node and its children, and that the slots beyond the lengths of
-// their slices are cleared.
+// checkNode checks the sizes of a node and its children. All slots beyond the length of a slice
+// must be zero.
 func checkNode(t *testing.T, n *treeNode[string, int], owner uint64) {
 	t.Helper()
 	if n == nil {

@@ -12,7 +12,8 @@ func metaOf(name, rv string) *wire.Meta {
 	return &wire.Meta{Namespace: []byte("d"), Name: []byte(name), UID: []byte("u"), ResourceVersion: []byte(rv)}
 }
 
-// TestPutValue checks that Decoded returns the value that was put, also of old versions.
+// TestPutValue checks that Decoded returns the value that was put, for the newest version and for
+// an old one.
 func TestPutValue(t *testing.T) {
 	s := New(Config{})
 	defer s.Close()
@@ -55,7 +56,7 @@ func TestPutValue(t *testing.T) {
 }
 
 // TestManualWriter checks that a manual writer may put any version, and that the next relist
-// reverts it.
+// restores the server's version.
 func TestManualWriter(t *testing.T) {
 	s := New(Config{})
 	defer s.Close()
@@ -93,8 +94,8 @@ func TestManualWriter(t *testing.T) {
 	}
 }
 
-// TestMissed checks that a deletion has its resourceVersion, and is Missed if no source reported
-// it.
+// TestMissed checks the resourceVersion in the change of a deletion, and that the change is Missed
+// if no source reported the deletion.
 func TestMissed(t *testing.T) {
 	for _, lagging := range []bool{false, true} {
 		cfg := Config{}
@@ -146,8 +147,9 @@ func putLabelled(t *testing.T, w *Writer, name, rv, app string) {
 	}
 }
 
-// TestLabelIndexOfValues checks that an index by label contains values: when they change, when they
-// are deleted, and when the index is added after them.
+// TestLabelIndexOfValues checks that an index by label contains objects that are stored as Go
+// values. It checks this after they change, after they are deleted, and for an index that is added
+// later.
 func TestLabelIndexOfValues(t *testing.T) {
 	s := New(Config{})
 	defer s.Close()

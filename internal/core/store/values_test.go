@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/core/codec"
 )
 
-// valuesOf returns the values of a change. It keeps none of them alive.
+// valuesOf returns the decoded values of a change.
 func valuesOf(t *testing.T, s *Store, ch *Change) (was, is *corev1.Pod) {
 	t.Helper()
 	a, b, err := s.Values(ch)
@@ -61,15 +61,17 @@ func (c *decodedCache) check(t *testing.T) {
 	}
 }
 
-// collect runs the garbage collector until it has freed everything that has only weak pointers.
+// collect runs the garbage collector until it has freed all values to which only weak pointers
+// refer.
 func collect() {
 	runtime.GC()
 	runtime.GC()
 }
 
 // TestValuesStayUntilTheLastHandlerPasses checks that all handlers of a change receive the same
-// values. The garbage collector runs between them, and all have read the change before the first
-// one decodes it. The log must keep the values until each handler has called Next again.
+// values. All handlers have read the change before the first one decodes it, and the garbage
+// collector runs between the handlers. The log must keep the values until each handler has called
+// Next again.
 func TestValuesStayUntilTheLastHandlerPasses(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := fillPods(t, s, 1)
@@ -138,7 +140,8 @@ func TestValuesOfOneHandler(t *testing.T) {
 	}
 }
 
-// TestValuesInitial checks that the initial state of a single handler leaves no values behind.
+// TestValuesInitial checks that the store keeps no decoded values after a single handler has
+// received the initial state.
 func TestValuesInitial(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	fillPods(t, s, 10)
@@ -197,8 +200,8 @@ func TestValuesAreBounded(t *testing.T) {
 }
 
 // TestValuesOfDroppedChanges checks that the log drops the values of a change together with the
-// change, because the log is full or the handlers have ended. It must not store values for such a
-// change later.
+// change. It drops a change because the log is full, or because the handlers have ended. It must
+// not store values for a dropped change later.
 func TestValuesOfDroppedChanges(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.LogBytes = 64 * changeBytes
@@ -230,9 +233,9 @@ func TestValuesOfDroppedChanges(t *testing.T) {
 	}
 }
 
-// TestValuesOfUpdate checks that Decode receives the old version of an update with its value, and
-// whether a caller has received that value. If it fails, each version must be decoded alone, and
-// the error must name the object.
+// TestValuesOfUpdate checks the argument earlier of Decode for an update: the old version with its
+// value, and whether a caller has received that value. If Decode fails, each version must be
+// decoded alone, and the error must name the object.
 func TestValuesOfUpdate(t *testing.T) {
 	var olds []codec.Version
 	fails := false
@@ -301,7 +304,8 @@ func TestValuesThatComeWithAVersion(t *testing.T) {
 	}
 }
 
-// TestDecodedReads checks that DecodedReads counts reads by whether they decode.
+// TestDecodedReads checks that DecodedReads counts reads that decode, and reads that do not,
+// separately.
 func TestDecodedReads(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	fillPods(t, s, 2)
