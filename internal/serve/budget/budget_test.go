@@ -77,8 +77,8 @@ func TestNoLimit(t *testing.T) {
 	c.Release()
 }
 
-// TestAddAndMove checks that bytes that are already in memory are counted even above the bounds,
-// and that no other bytes fit then.
+// TestAddAndMove checks that bytes that are already in memory are counted even if they exceed the
+// bounds, and that no other bytes fit then.
 func TestAddAndMove(t *testing.T) {
 	b := small()
 	c := b.NewCharge(unknown, "")

@@ -30,8 +30,8 @@ func (s *clockedSource) NewestVersion(context.Context, metav1.ListOptions) (stri
 	return "2", nil
 }
 
-// TestQueriesArePaced checks that a reader that starts shortly after another one does not wait, and
-// that a sequence of many readers causes one query per second.
+// TestQueriesArePaced checks that a reader that starts shortly after another one does not wait. It
+// also checks that a sequence of many readers causes one query per second.
 func TestQueriesArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &clockedSource{began: time.Now()}

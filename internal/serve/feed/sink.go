@@ -19,9 +19,9 @@ import (
 // history which revision of the store belongs to which resourceVersion. It is also the cache's
 // Clock.
 //
-// The sink applies changes one by one, in the order of their resourceVersions. For the changes that
-// a relist finds, it sorts them. Otherwise a client could miss changes: its watch may end between
-// two changes, and the client resumes at another replica from the last resourceVersion that it
+// The sink applies changes one by one, in the order of their resourceVersions. It sorts the changes
+// that a relist finds. Otherwise a client could miss changes: its watch may end between two
+// changes, and the client resumes at another replica from the last resourceVersion that it
 // received. The other replica does not send changes with lower resourceVersions.
 //
 // If a relist lacks an object, the sink does not know when the object was deleted. It applies such
@@ -29,7 +29,7 @@ import (
 // watch ends between two deletions, the client resumes from that resourceVersion. It may then
 // receive deletions twice, but it misses none. The upstream may never have had the states within a
 // relist. In the history, a gap replaces them: it lasts from the last state before the relist to
-// the relist's own.
+// the state that the relist returned.
 type sink struct {
 	*store.Writer
 	store    *store.Store

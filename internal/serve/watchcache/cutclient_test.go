@@ -80,8 +80,9 @@ func shedStuck(ds *writeDeadlines, n int) int {
 	return ended
 }
 
-// TestDeafClients checks a client that was cut off and whose write continues, as over HTTP/2 while
-// the connection accepts nothing. The cache counts the client once, and cuts other clients off too.
+// TestDeafClients checks a client that was cut off and whose write still blocks. This happens over
+// HTTP/2 if the connection accepts no bytes. The cache counts the client once, and cuts other
+// clients off too.
 func TestDeafClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ds := &writeDeadlines{timeout: time.Minute, stalled: &atomic.Uint64{}}

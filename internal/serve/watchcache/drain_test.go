@@ -148,7 +148,7 @@ func TestDrainDuringInitialEvents(t *testing.T) {
 }
 
 // TestLastBookmark checks that a watcher has received every change up to its last bookmark, while
-// other goroutines write and close.
+// other goroutines change the store and close the cache.
 func TestLastBookmark(t *testing.T) {
 	for seed := range uint64(50) {
 		tc := newTestCache(t, 1<<20, nil)

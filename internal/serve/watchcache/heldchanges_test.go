@@ -62,8 +62,8 @@ func (lc *largeCache) wrote(namespace, name string) {
 	synctest.Wait()
 }
 
-// pinned returns the bytes of the versions that are alive although they are neither in the table
-// nor in the log. It does not count versions that both the log and a watch retain.
+// pinned returns the bytes of the versions that are still in memory although neither the table nor
+// the log contains them. It does not count versions that both the log and a watch retain.
 func (lc *largeCache) pinned() (n int64) {
 	for range 3 { // the second collection frees objects in pools
 		runtime.GC()

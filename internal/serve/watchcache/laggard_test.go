@@ -139,8 +139,8 @@ func TestExpireLaggard(t *testing.T) {
 	}
 }
 
-// TestShedMarked checks that the cache can end a watch whose client reads more slowly than changes
-// arrive, between two events. The watch ends with a bookmark if the client has the state of one
+// TestShedMarked checks that the cache can end a watch between two events if its client reads more
+// slowly than changes arrive. The watch ends with a bookmark if the client has the state of one
 // version, and with 410 otherwise. Shed ends no watch that keeps up.
 func TestShedMarked(t *testing.T) {
 	const many, pause, all = 500, 2 * time.Second, 1 << 40

@@ -17,9 +17,9 @@ type Resource struct {
 	Kind       string
 	ListKind   string // empty: Kind + "List"
 	Namespaced bool
-	// Custom says that a CustomResourceDefinition defines the resource. As kube-apiserver does, the
-	// cache then accepts application/* in an Accept header, and accepts metadata.namespace in a field
-	// selector only if the resource is namespaced.
+	// Custom says that a CustomResourceDefinition defines the resource. The cache then accepts
+	// application/* in an Accept header, and accepts metadata.namespace in a field selector only if
+	// the resource is namespaced. kube-apiserver does the same.
 	Custom bool
 	// Type is the Go struct of the objects. If the objects are stored as protobuf, the cache needs
 	// Type to serve them in JSON or as a table, and to select them by field. nil: the cache serves
@@ -153,7 +153,7 @@ var builtinFields = map[schema.GroupVersionKind][]Field{
 
 // withoutNamespaceField are the built-in kinds for which kube-apiserver does not accept
 // metadata.namespace in a field selector, in any version. kube-apiserver accepts metadata.namespace
-// for all other kinds, also for cluster-scoped kinds.
+// for all other kinds, including cluster-scoped kinds.
 var withoutNamespaceField = map[schema.GroupKind]bool{
 	{Kind: "Namespace"}: true,
 	{Kind: "Node"}:      true,

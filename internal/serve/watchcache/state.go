@@ -178,8 +178,8 @@ func (c *Cache) CanResumeFrom(resourceVersion string) bool {
 
 const (
 	// maxCachedStates bounds the states cached for paginated LISTs. maxCachedStateBytes bounds the
-	// memory of the object versions that only these states retain. It is four times the default size
-	// of the log.
+	// memory of the object versions that only these states retain. maxCachedStateBytes is four times
+	// the default size of the log.
 	maxCachedStates     = 16
 	maxCachedStateBytes = 32 << 20
 	// cachedStateTTL is how long a state is cached after its first page. kube-apiserver's continue

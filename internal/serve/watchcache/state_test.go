@@ -18,7 +18,7 @@ import (
 )
 
 // TestStatesAgainstModel writes at random and requests every earlier state: with Exact, in pages,
-// with and without selectors. The model is a copy of a map per resourceVersion.
+// with and without selectors. The model is a map of the objects, copied at each resourceVersion.
 func TestStatesAgainstModel(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for seed := range uint64(10) {

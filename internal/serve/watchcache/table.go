@@ -203,8 +203,9 @@ func (r *Resource) customBookmark(p *metav1.PartialObjectMetadata) *unstructured
 	return u
 }
 
-// withNestedKinds returns a decoded object in which nested objects state their kinds, as JSON
-// requires and protobuf does not store. It does not modify parts that the object may share.
+// withNestedKinds returns a decoded object in which nested objects state their kinds. JSON requires
+// these kinds, and protobuf does not store them. withNestedKinds does not modify parts that the
+// object may share.
 func withNestedKinds(object any) any {
 	set, ok := object.(*appsv1.StatefulSet)
 	if !ok || len(set.Spec.VolumeClaimTemplates) == 0 {

@@ -38,8 +38,9 @@ func (w *stuckWriter) Write([]byte) (int, error) {
 	return 0, nil
 }
 
-// TestWriteTimeout checks that the cache cuts off a client that reads nothing for the timeout, and
-// never one that reads a little from time to time. Close does not wait long for any client.
+// TestWriteTimeout checks that the cache cuts off a client that reads nothing for as long as the
+// timeout, and never one that reads a little from time to time. Close does not wait long for any
+// client.
 func TestWriteTimeout(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -238,8 +239,8 @@ func TestTrickledState(t *testing.T) {
 	}
 }
 
-// TestShed checks that Shed cuts off the stalled clients that are furthest behind, and no
-// other client, and that the cache frees the memory retained for them.
+// TestShed checks that Shed cuts off the stalled clients that are furthest behind, and no other
+// client. It also checks that the cache frees the memory retained for them.
 func TestShed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 2000, nil)

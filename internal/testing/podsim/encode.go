@@ -28,7 +28,7 @@ func Encode(encoding string, pod *corev1.Pod) []byte {
 	return raw
 }
 
-// Spread returns n pods, encoded, that are distributed evenly over a simulated cluster of 50,000
+// Spread returns n encoded pods. They are distributed evenly over a simulated cluster of 50,000
 // pods. Each has a different resourceVersion.
 func Spread(encoding string, n int) [][]byte {
 	const all = 50_000

@@ -12,9 +12,9 @@ import (
 // Touch changes the status of p, a pod of a Pods, as a kubelet does. If containers were not ready,
 // one of them becomes ready. Otherwise one container becomes not ready, or restarts. Touch also
 // updates the conditions and the kubelet's managedFields entry. The changes depend only on p and
-// rnd. Touch does not set the resourceVersion, because servers do. Touch replaces slices and
-// pointers in p, and does not write through them, so p may be a shallow copy of a pod that other
-// goroutines read.
+// rnd. Touch does not set the resourceVersion, because servers do. p may be a shallow copy of a pod
+// that other goroutines read: Touch replaces slices and pointers in p, and does not write through
+// them.
 func Touch(p *corev1.Pod, rnd *rand.Rand) {
 	if len(p.Status.ContainerStatuses) == 0 {
 		return

@@ -7,9 +7,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// besieged draws, for most kinds of requests, a fault that lasts forever. Only one form of LIST,
-// whole or in pages, is never affected, and clients must use it in the end. No server may serve a
-// state that is older than requested, because the requests that still work could not detect that.
+// besieged draws a fault that lasts forever for most kinds of requests. Only one form of LIST is
+// never affected: either whole LISTs or pages. In the end, clients must use that form. No server
+// may serve a state that is older than requested, because the requests that still work could not
+// detect that.
 func (d *drawer) besieged() {
 	w := d.w
 	if len(w.Keys) > maxKeys {

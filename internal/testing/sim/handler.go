@@ -233,10 +233,10 @@ func (h *handler) late() {
 	}
 }
 
-// backlog returns how long the handler may need for the events before its sync, including those of
-// keys of due whose objects ended before. If the scope has several pairs, it counts all changes,
-// because one watch may send events until the first list of another pair ends. It also counts all
-// changes if a server never ends its initial events.
+// backlog returns how long the handler may need for the events before its sync. These include the
+// events of keys in due whose objects ended before the handler received them. If the scope has
+// several pairs, it counts all changes, because one watch may send events until the first list of
+// another pair ends. It also counts all changes if a server never ends its initial events.
 func (h *handler) backlog() time.Duration {
 	n, pairs := 1+h.went, len(h.scope.pairs())
 	if pairs > 1 || h.client.spec.Mode == "watchlist" && slices.ContainsFunc(h.run.world.Servers, func(s api.Spec) bool { return s.Old }) {

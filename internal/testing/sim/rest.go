@@ -102,8 +102,9 @@ func (r *run) rest() {
 	r.settle(true)
 }
 
-// cool changes nothing for the time cooling. If a handler receives an event, or a reader reads, in
-// that time, cool starts again, up to four times in total: a client may detect some faults late.
+// cool changes nothing for the time cooling. If a handler receives an event or a reader reads
+// during that time, cool starts again, up to four times in total: a client may detect some faults
+// late.
 func (r *run) cool() {
 	for disturbed, times := true, 0; disturbed && times < 4; times++ {
 		for _, c := range r.clients {

@@ -125,7 +125,7 @@ func executeSeed(t *testing.T, seed [2]uint64) *Outcome {
 }
 
 // panicIfLong ends the process if a seed runs for two minutes of real time: then a goroutine does
-// not stop running. It counts ticks and does not read the clock, so that time does not count in
+// not stop running. It counts ticks and does not read the clock, so that it does not count time in
 // which the process is suspended.
 func panicIfLong(seed uint64, done <-chan struct{}) {
 	const tick, most = 10 * time.Second, 12

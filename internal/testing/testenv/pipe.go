@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Listener is an in-memory net.Listener, to which Dial connects. Unlike on a network connection, a
-// goroutine that waits on such a connection is durably blocked, so that a synctest bubble's time
-// can advance.
+// Listener is an in-memory net.Listener, to which Dial connects. A goroutine that waits on such a
+// connection is durably blocked, so that a synctest bubble's time can advance. With a network
+// connection, it is not.
 type Listener struct {
 	conns  chan net.Conn
 	closed chan struct{}

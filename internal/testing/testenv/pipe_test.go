@@ -12,7 +12,7 @@ import (
 )
 
 // TestListener checks that bytes reach the other side of a connection. It also checks that Dial and
-// Accept return when the listener is closed, and Dial when its context ends.
+// Accept return when the listener is closed, and that Dial returns when its context ends.
 func TestListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := Listen()

@@ -30,8 +30,8 @@ const (
 // colours are the colours of the lines. The last colour is weir's.
 var colours = []string{"#cf222e", "#9a6700", "#8250df", "#0969da", "#1a7f37"}
 
-// Style is the style sheet of a picture: class b is the background, t text, m dim text and g the
-// grid. It follows the reader's colour scheme.
+// Style is the style sheet of a picture. Its classes are b for the background, t for text, m for
+// dim text and g for the grid. It follows the reader's colour scheme.
 const Style = `<style>.b{fill:#fff}.t{fill:#24292f}.m{fill:#57606a}.g{stroke:#d0d7de}@media(prefers-color-scheme:dark){` +
 	`.b{fill:#0d1117}.t{fill:#e6edf3}.m{fill:#8b949e}.g{stroke:#30363d}}</style>`
 

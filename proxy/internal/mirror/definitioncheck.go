@@ -20,7 +20,7 @@ const (
 type definitionHistory struct{ seen []seenDefinition }
 
 // seenDefinition is a definition without the generation of the CRD. All API servers return the same
-// generation.
+// generation, so it does not distinguish their definitions.
 type seenDefinition struct {
 	definition
 	at time.Time // when it was last seen

@@ -70,8 +70,8 @@ func (c *Cluster) logf(format string, args ...any) {
 	}
 }
 
-// SetSchema changes the bytes that servers send for objects, but no resourceVersion, as a change of
-// a conversion or of a default does.
+// SetSchema changes the bytes that servers send for objects, but no resourceVersion. A change of a
+// conversion or of a default has the same effect.
 func (c *Cluster) SetSchema() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,8 +148,8 @@ func (c *Cluster) Plain() bool {
 type Representation struct {
 	Version *Version
 	Schema  int
-	// Gone is for the object of a DELETED event, whose resourceVersion is that of the deletion: Gone
-	// is the revision of the deletion. For other objects it is 0.
+	// Gone is set only for the object of a DELETED event, whose resourceVersion is that of the
+	// deletion. Gone is then the revision of the deletion. For other objects it is 0.
 	Gone int64
 }
 

@@ -80,8 +80,8 @@ func (r Rule) String() string {
 }
 
 // rule is a Rule that is in effect. met is true when it has affected a request, whose
-// resourceVersion is version. times is the number of requests that it may still affect, and hits
-// the number that it has affected.
+// resourceVersion is version. times is the number of requests that it may still affect. hits is the
+// number of requests that it has affected.
 type rule struct {
 	Rule
 	met     bool
