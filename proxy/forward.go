@@ -82,7 +82,7 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 		if long {
 			record.LongRunning()
 		}
-		a.record(record, a.r) // r ends with forward
+		a.record(record, a.r) // not r, whose context ends when forward returns
 		r = record.Forward(r)
 	}
 	s.upstream.serve(dw, r, fw)

@@ -335,7 +335,8 @@ func parseResource(s string) (schema.GroupVersionResource, error) {
 	return gvr, nil
 }
 
-// looksLikeVersion distinguishes widgets.v1.example.com from ingresses.networking.k8s.io.
+// looksLikeVersion reports whether s looks like an API version. It distinguishes
+// widgets.v1.example.com, which has a version, from ingresses.networking.k8s.io, which has none.
 func looksLikeVersion(s string) bool {
 	return len(s) > 1 && s[0] == 'v' && s[1] >= '0' && s[1] <= '9'
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// turns sends one request at a time to the upstream while callers wait. All callers that wait when
-// a request starts share it: it is their turn. One goroutine sends the requests, and ends when no
+// turns sends one request at a time to the upstream while callers wait. A turn is one such request:
+// all callers that wait when it starts share it. One goroutine sends the requests, and ends when no
 // caller waits for another one. close ends it, too. turns is safe for concurrent use.
 type turns struct {
 	ctx     context.Context // its end makes request fail

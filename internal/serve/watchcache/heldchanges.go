@@ -145,7 +145,7 @@ func (q *changeQueue) dropOld(i int) {
 	}
 }
 
-// compact removes zero changes.
+// compact removes the changes that are the zero value.
 func (q *changeQueue) compact() {
 	q.changes, q.first = slices.DeleteFunc(q.changes, isZero), 0
 	if q.index == nil {

@@ -14,12 +14,12 @@ import (
 // Record is the audit event of one request. Only one goroutine uses it at a time.
 type Record struct {
 	ac    *audit.AuditContext
-	ctx   context.Context // carries ac
+	ctx   context.Context // contains ac
 	long  bool            // the start of the response is recorded, too
 	begun bool
 }
 
-// LongRunning says that the start of the response is recorded, too.
+// LongRunning makes the Record also record the start of the response.
 func (rec *Record) LongRunning() { rec.long = true }
 
 // AddID adds the event's id to a header: the header of a response, or the header of a request that

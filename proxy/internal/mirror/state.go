@@ -135,9 +135,9 @@ type input struct {
 	typ inputType
 	at  time.Time
 	// err has three meanings. In inPreferred and inDescribed it is the error of a request. In inStatus
-	// it is the error of the upstream's last answer, and in inChecked the error of the check which
-	// server serves the resource. In inRefused and inEnded it is the reason for which the session
-	// ends.
+	// it is the error of the upstream's last answer. In inChecked it is the error of the check that
+	// finds out which server serves the resource. In inRefused and inEnded it is the reason for which
+	// the session ends.
 	err       error
 	session   *Session // for inDescribed without err
 	version   string   // for inPreferred without err

@@ -166,8 +166,9 @@ func (a *Authorizer) allowedWithin(id [sha256.Size]byte, within time.Duration) b
 // older, a watch with selectors is rechecked by the permission for its selectors.
 const wholePermissionAge = time.Minute
 
-// PermissionOf returns an action, by: the caller may do the read q because it has the permission
-// for by. If by is q without its selectors, part is q. Otherwise part is nil.
+// PermissionOf returns an action that the caller has permission for. This permission covers the
+// read q: the action is q itself, or q without its selectors. In the second case part is q.
+// Otherwise part is nil.
 func (a *Authorizer) PermissionOf(who user.Info, q *request.Request) (by, part *request.Request) {
 	if hasSelectors(q) {
 		if whole := withoutSelectors(q); a.allowedWithin(digestOf(whole, who), wholePermissionAge) {
