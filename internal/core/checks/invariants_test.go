@@ -29,8 +29,8 @@ func breakRule() {
 	Fail("two and two make five")
 }
 
-// TestFail checks that Fail ends the program even if a deferred call of its caller would block, and
-// that the output contains the text and the caller's name.
+// TestFail checks that Fail ends the program even if a deferred call of its caller would block. The
+// output must contain the text and the caller's name.
 func TestFail(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), broken+"=1")

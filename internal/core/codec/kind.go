@@ -67,8 +67,8 @@ func (c *Codec) kindOf(stated *metav1.TypeMeta) (*kind, error) {
 	return k, nil
 }
 
-// marshalProtobuf encodes a value as protobuf. The kind that the value states precedes the message,
-// unless Decode would set it anyway.
+// marshalProtobuf encodes a value as protobuf. It writes the kind that the value states before the
+// message, unless Decode sets the same kind without it.
 func (c *Codec) marshalProtobuf(value protoMessage) ([]byte, error) {
 	raw, err := marshalMessage(value)
 	stated := c.protobuf.typeMetaOf(value)

@@ -17,8 +17,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestKindOfEveryType checks, for each built-in type, that a value that states its kind is encoded
-// as protobuf and decoded unchanged, and that other protobuf readers can read the bytes.
+// TestKindOfEveryType encodes a value of each built-in type that states its kind. It checks that
+// the value is encoded as protobuf and decoded unchanged, and that other protobuf readers can read
+// the bytes.
 func TestKindOfEveryType(t *testing.T) {
 	stated := metav1.TypeMeta{APIVersion: "some/v1", Kind: "Thing"}
 	eachRandom(t, 3, func(typ reflect.Type, _ protoMessage, raw []byte) {

@@ -45,8 +45,8 @@ type step struct {
 	count uint32 // the number of elements of a slice, or of entries of a map
 }
 
-// move contains two positions in an object's memory: that of a slice or pointer, and that of the
-// piece to which the slice or pointer points. In a copy of the object, the slice or pointer must
+// move contains two positions in an object's memory: the position of a slice or pointer, and the
+// position of the piece to which it points. In a copy of the object, the slice or pointer must
 // point to the piece in the copy.
 type move struct{ to, piece uint32 }
 

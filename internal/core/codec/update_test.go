@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestUpdateShared decodes a version of an object with its earlier version. The result must equal
-// that of decoding it alone, and the two versions must share their equal fields.
+// TestUpdateShared decodes a version of an object with its earlier version. The decoded value must
+// be the same as without the earlier version, and the two versions must share their equal fields.
 func TestUpdateShared(t *testing.T) {
 	full := podsim.New(1, 1).Pod(0)
 	status := full.DeepCopy()

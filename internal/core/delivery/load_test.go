@@ -155,7 +155,7 @@ RESYNC d/a 1→1 after 1h1m0s`)
 }
 
 // TestCloseAndRunTwice checks that a registration runs once and can be closed at any time. Further
-// calls of Run and Close must do nothing.
+// calls of Run and Close must be no-ops.
 func TestCloseAndRunTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestStore(t, store.Config{})

@@ -22,8 +22,8 @@ type Options struct {
 	// Resync is the period of the resync. Once per period the handler receives every object again,
 	// evenly distributed over the period. 0 means no resync.
 	Resync time.Duration
-	// ResyncStart, in [0, 1), sets where in the key space the first resync sweep starts, so that
-	// several handlers do not sweep the same objects at the same time.
+	// ResyncStart sets where in the key space the first resync starts, from 0 to below 1. With
+	// different values, several handlers do not resync the same objects at the same time.
 	ResyncStart float64
 	// Filter, if set, reports whether the handler should see a version of an object. The handler
 	// receives Added when Filter first returns true for an object, and Deleted when Filter then

@@ -283,8 +283,8 @@ func isEnv(key string) bool {
 	return false
 }
 
-// told reports whether a line may show a field of an environment variable, because the field is the
-// variable's name, or refers to the object that contains the value.
+// told reports whether a line may show a field of an environment variable: the variable's name, or
+// the reference to the object that contains the value.
 func told(key string) bool { return key == "name" || key == "valueFrom" }
 
 // redacted returns a copy of a value in which the values of environment variables are replaced.

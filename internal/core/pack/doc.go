@@ -18,6 +18,6 @@
 //
 // The package starts no goroutine. It stores up to 4 samples of up to 8 KiB for the next
 // dictionary. It also refers to up to 1,024 packed objects that may become bases; callers store
-// these objects anyway. For each processor, it keeps about one unpacked base of up to 32 KiB until
-// the next garbage collection.
+// these objects too, so this costs no additional memory. For each processor, it keeps about one
+// unpacked base of up to 32 KiB until the next garbage collection.
 package pack

@@ -143,8 +143,9 @@ type Backoff struct {
 	// watch, because such a list is expensive. If a resource is missing that existed shortly before,
 	// the waits stay at Min. The default is 5 s.
 	Denied time.Duration
-	// Healthy is the total time that watches in a row must be open without a failure before the
-	// reflector forgets earlier failures, so that the next wait is Min again. The default is 10 s.
+	// Healthy is the total time for which watches in a row must be open without a failure. After that
+	// time, the reflector forgets earlier failures, so that the next wait is Min again. The default is
+	// 10 s.
 	Healthy time.Duration
 	// Random returns a number in [0, 1). Several goroutines may call it at the same time. The default
 	// is that of math/rand/v2.

@@ -69,14 +69,14 @@
 //
 // A 410 in the middle of pages contains a token for the rest of the objects at the current
 // revision. The reflector does not use the token: the first part of the list would be at one
-// revision and the rest at another, and no watch could start at the first revision, because the
-// server has compacted it. A list without pages cannot expire while it is read. The store skips an
-// object of the list that it already has at the same resourceVersion.
+// revision and the rest at another. No watch could start at the first revision, because the server
+// has compacted it. A list without pages cannot expire while it is read. The store skips an object
+// of the list that it already has at the same resourceVersion.
 //
 // # A request that keeps failing becomes a LIST
 //
-// The reflector repeats a failed request in the same form only a limited number of times, whatever
-// the failure is. It sends a LIST instead after any of these:
+// For each kind of failure, the reflector repeats a failed request in the same form only a limited
+// number of times. It sends a LIST instead after any of these:
 //
 //   - three error responses in a row, not counting 429;
 //   - three probes with an answer while the watch got none;

@@ -306,9 +306,9 @@ func TestSilentWatch(t *testing.T) {
 	})
 }
 
-// TestSilentAfterBookmark checks that a probe compares the server's version with that of the last
-// bookmark. It must not end a watch that is current, and must detect a server that went back to a
-// version before the bookmark.
+// TestSilentAfterBookmark checks that a probe compares the server's version with the version of the
+// last bookmark. It must not end a watch that is current, and must detect a server that went back
+// to a version before the bookmark.
 func TestSilentAfterBookmark(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mode   Mode
@@ -364,8 +364,8 @@ func TestAnsweredLate(t *testing.T) {
 	})
 }
 
-// TestVersionNeverAnswered checks that a server that does not respond to /version delays the list
-// by only five seconds, because the version only decides the form of the list.
+// TestVersionNeverAnswered checks a server that does not respond to /version. The list must start
+// after five seconds, because the version decides only the form of the list.
 func TestVersionNeverAnswered(t *testing.T) {
 	withHarness(t, Config{}, func(h *harness) {
 		h.run(hold, h.list("10", "a@1"), h.events())

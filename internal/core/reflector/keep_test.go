@@ -39,10 +39,10 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestKeepNamesakes checks that the store has the right object if an unwanted object has the name
-// of a stored object that was deleted, or a wanted object has the name of a deleted unwanted one.
-// The new object may be in an event or in a list after a 410. Late events of the old object must
-// have no effect.
+// TestKeepNamesakes checks that the store has the right object if a new object has the name of a
+// deleted one. In some cases only the old object is wanted, and in others only the new one. The new
+// object may be in an event or in a list after a 410. Late events of the old object must have no
+// effect.
 func TestKeepNamesakes(t *testing.T) {
 	withHarness(t, Config{Mode: List, Keep: notOthers}, func(h *harness) {
 		h.run(h.list("10", "a@1", "b@2", "c@3", "d@4=other", "e@5"),
@@ -57,9 +57,9 @@ func TestKeepNamesakes(t *testing.T) {
 	})
 }
 
-// TestKeepMissed checks that the deletion of a stored object is reported as missed if an unwanted
-// object with its name is in a list, in initial events or in an event. It must not be reported as
-// missed if its DELETED event was received.
+// TestKeepMissed checks a stored object whose name an unwanted object has in a list, in initial
+// events or in an event. The store must report the deletion of the stored object as missed. It must
+// not be reported as missed if its DELETED event was received.
 func TestKeepMissed(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		withHarness(t, Config{Mode: mode, Keep: notOthers}, func(h *harness) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A list that has received nothing for listStall loses its place in the queue, so that a server
-// that hangs for some resources does not delay the lists of other resources. After that, the next
+// A server may hang for one resource. So that this does not delay the lists of other resources, a
+// list that has received nothing for listStall loses its place in the queue. After that, the next
 // lists may receive nothing for only half as long, down to minListStall. If the list that lost its
 // place receives something later, the server is only slow. Then the next lists may receive nothing
 // for twice as long as that list. If it receives nothing until its end, the next list of the same

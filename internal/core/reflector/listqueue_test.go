@@ -116,8 +116,8 @@ func TestManyStalledLists(t *testing.T) {
 	})
 }
 
-// TestListQueue checks that a list keeps its place while it receives something, that only one other
-// list gets a place that becomes free, and that a caller whose context ends does not remain in the
+// TestListQueue checks that a list keeps its place while it receives something, and that only one
+// other list gets a place that becomes free. A caller whose context ends must not remain in the
 // queue.
 func TestListQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 )
 
 // TestAgainstModel runs a reflector for hours against a server with faults, whose objects change
-// all the time. Two minutes after the faults have ended, the store must be equal to the server's
-// state, and the changes that a cursor received must add up to the same state.
+// all the time. Two minutes after the faults have ended, the store must have the server's state.
+// The changes that a cursor received must lead to the same state.
 func TestAgainstModel(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for seed := range uint64(16) {

@@ -155,9 +155,9 @@ func (p *probe) ask() {
 	p.timer.Reset(p.delay)
 }
 
-// judge decides from the response to a request, sent at began when the store was current to rv,
-// whether to end the watch. If broken is true, in is the reason. Otherwise judge sets p.delay to
-// the wait before the next request. The caller must hold p.mu.
+// judge decides from the response to a request whether to end the watch. The request was sent at
+// began, when the store was current to rv. If broken is true, in is the reason. Otherwise judge
+// sets p.delay to the wait before the next request. The caller must hold p.mu.
 func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, broken bool) {
 	silent := began.Sub(p.heard) >= bookmarkPeriod
 	switch {

@@ -28,7 +28,7 @@ type Server struct {
 }
 
 // listSpacing limits the rate of lists after a restore. If n reflectors are notified of a restore
-// at the same time, they wait as after a failure, and then distribute their lists at random over n
+// at the same time, they wait as after a failure. Then they distribute their lists at random over n
 // times listSpacing.
 const listSpacing = 50 * time.Millisecond
 

@@ -16,13 +16,14 @@ const (
 	// the reflector concludes that the server went back in time. Between these responses, the versions
 	// that the server reports must not become lower.
 	agreeing = 2
-	// maxRounds is how often a server may report a version older than the store's before the reflector
-	// concludes that the server went back, even if its responses contradict each other.
+	// maxRounds is how often a server may report a version that is older than the store's. After that,
+	// the reflector concludes that the server went back, even if the server's responses contradict
+	// each other.
 	maxRounds = 8
-	// maxTooLarge is how often a server may refuse lists with the condition "not older than the
-	// store", while its answers to probes say that it has reached the store's version. After that, the
-	// reflector lists without the condition. The refusals take two minutes or more. In that time a
-	// replica that lags catches up, or another replica responds.
+	// A server may refuse lists with the condition "not older than the store", although its answers to
+	// probes say that it has reached the store's version. maxTooLarge is the maximum number of these
+	// refusals. After that, the reflector lists without the condition. The refusals take two minutes
+	// or more. In that time a replica that lags catches up, or another replica responds.
 	maxTooLarge = 20
 )
 

@@ -7,8 +7,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestCollectionOf checks that CollectionOf finds the paths of collections, also behind a prefix,
-// and does not accept the path of an object, a subresource, a namespace or a legacy watch.
+// TestCollectionOf checks that CollectionOf accepts the path of a collection, also behind a prefix.
+// It must not accept the path of an object, a subresource, a namespace or a legacy watch.
 func TestCollectionOf(t *testing.T) {
 	for path, want := range map[string]Path{
 		"/api/v1/pods":               {Version: "v1", Resource: "pods"},

@@ -119,7 +119,7 @@ func reasonOf(code int) metav1.StatusReason {
 }
 
 // mergeRetryAfter sets the Status's RetryAfterSeconds from a Retry-After header, which contains
-// seconds or a date. It does nothing if the Status already has a larger value.
+// seconds or a date. If the Status already has a larger value, it is a no-op.
 func mergeRetryAfter(status *metav1.Status, header string) {
 	seconds := RetryAfter(header)
 	if seconds == 0 {

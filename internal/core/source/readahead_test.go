@@ -62,8 +62,8 @@ func TestReadAheadRoom(t *testing.T) {
 	}
 }
 
-// TestReadAheadPanic checks that a panic in the function before reaches the caller of Read, and
-// that stop does not deadlock after a panic or runtime.Goexit in that function.
+// TestReadAheadPanic checks that a panic in the function readAhead.before reaches the caller of
+// Read. After a panic or a runtime.Goexit in that function, stop must not deadlock.
 func TestReadAheadPanic(t *testing.T) {
 	broken := errors.New("broken")
 	a := newReadAhead(&pieces{}, func(err error) error { return err })

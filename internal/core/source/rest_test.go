@@ -239,8 +239,8 @@ func TestUnreadableAnswers(t *testing.T) {
 	}
 }
 
-// TestNoContentType checks that the encoding of a list or a Status without a content type is
-// detected from the body, and that a watch without one is read as JSON.
+// TestNoContentType checks responses without a content type. The encoding of a list or a Status is
+// detected from the body, and a watch is read as JSON.
 func TestNoContentType(t *testing.T) {
 	var list bytes.Buffer
 	check.NoError(t, wire.NewListWriter(&list, wire.Protobuf, wire.TypeMeta{APIVersion: "v1", Kind: "PodList"}, wire.ListMeta{ResourceVersion: "7"}, 0).Close())

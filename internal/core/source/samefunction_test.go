@@ -17,7 +17,7 @@ import (
 )
 
 // TestSourcesShareConnections checks that the WATCHes of equal configs share one connection, even
-// if the configs have a Proxy or a Dial, and that WATCHes of different configs do not share one.
+// if the configs have a Proxy or a Dial. WATCHes of different configs must not share a connection.
 func TestSourcesShareConnections(t *testing.T) {
 	var dialer net.Dialer
 	dial := dialer.DialContext

@@ -215,7 +215,7 @@ func TestCloseDrainsNothing(t *testing.T) {
 }
 
 // TestBeforeRead checks that Next calls the function before it waits for the second half of an
-// event, so that the caller can apply the first event during that wait.
+// event. During that wait, the caller can apply the first event.
 func TestBeforeRead(t *testing.T) {
 	const event = `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}}`
 	r, w := io.Pipe()

@@ -102,7 +102,7 @@ func notConnected(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// HTTPClient returns a client like that of rest.HTTPClientFor. In client-go, clients of equal
+// HTTPClient returns a client for cfg, like rest.HTTPClientFor. In client-go, clients of equal
 // configs share a transport and its connections, unless a config has a Proxy or a Dial, because
 // client-go cannot compare functions. HTTPClient compares functions: clients also share a transport
 // if their configs contain the same function values. Copies of a config do.

@@ -11,9 +11,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestPutAllocates checks that a Put of a version that is already in the table allocates nothing,
-// and that a Put of a new version allocates only the Object and its packed bytes. (With -race,
-// pools drop entries at random.)
+// TestPutAllocates checks what Put allocates: nothing for a version that is already in the table,
+// and only the Object and its packed bytes for a new version. (With -race, pools drop entries at
+// random.)
 func TestPutAllocates(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	defer func(was bool) { checking = was }(checking)

@@ -30,8 +30,8 @@ type Cursor struct {
 	ready  chan struct{} // nil if there is a notifier
 	counts bool          // it started with all objects; if not, SyncedThrough is always false
 	// handles is true if the reader is a handler. Then the cursor passes the changes that Next has
-	// returned only at the next call of Next, so that the log keeps their decoded values while the
-	// handler handles them.
+	// returned at the next call of Next. Until then, the log keeps their decoded values for the
+	// handler.
 	handles bool
 
 	notifier Notifier
@@ -369,9 +369,9 @@ func (c *Cursor) signalNow() {
 	}
 }
 
-// signal signals cursors. Usually all handlers of a store share one notifier, so signal calls the
-// first notifier that it finds only once, with the owners of all its cursors. owners is scratch
-// memory, which signal returns empty for reuse.
+// signal signals cursors. Usually all handlers of a store share one notifier. So signal calls the
+// notifier of the first cursor that has one only once, with the owners of all its cursors. owners
+// is scratch memory, which signal returns empty for reuse.
 func signal(cursors []*Cursor, owners []any) []any {
 	var to Notifier
 	for _, c := range cursors {

@@ -63,7 +63,7 @@ func (d *decodedEntry) load() (box *decodedBox, strongly bool) {
 }
 
 // weakValue is a weak pointer to the result of Config.Decode. If the result is a pointer, weakValue
-// refers weakly to the object behind it, so all callers receive the same decoded object as long as
+// refers weakly to the pointer's target. So all callers receive the same decoded object as long as
 // one of them uses it. Otherwise weakValue refers to the box.
 type weakValue struct {
 	value views.WeakValue
@@ -104,9 +104,9 @@ func (o *Object) decodedBytes() int64 { return decodedFactor * int64(o.size) }
 // before you modify it. Decoded is safe for concurrent use.
 //
 // The value stays in memory as long as a caller uses it. If a value is read twice within
-// Config.DecodedIdle, the store keeps it until it has not been read for that time, or until the
-// store evicts it because of the budget. The error is ErrNoDecoder, or the error of Config.Decode
-// with the object's key.
+// Config.DecodedIdle, the store keeps the value. It drops the value when the value has not been
+// read for DecodedIdle, or because of the budget. The error is ErrNoDecoder, or the error of
+// Config.Decode with the object's key.
 func (o *Object) Decoded() (any, error) {
 	c := o.layout.cache
 	d := o.decoded.Load()

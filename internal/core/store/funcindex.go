@@ -155,7 +155,8 @@ func (x *funcIndex) distinct(sn *Snapshot) (values []string) {
 }
 
 // eachOlder calls visit for all objects of a snapshot that is older than the index, in key order,
-// with their values. If the function failed for some of them, it returns an *IndexError.
+// with their values. If the function failed for one or more of them, eachOlder returns an
+// *IndexError.
 func (x *funcIndex) eachOlder(sn *Snapshot, visit func(o *Object, values []string)) error {
 	failed := make(map[string]error)
 	for o := range sn.All() {

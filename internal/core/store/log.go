@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Change is one change of one key, as the log stores it, a cursor returns it, and a handler
-// receives it. Old has the uid and resourceVersion that the reader saw last for the key. All
-// readers of the store share the objects; do not modify them.
+// Change is one change of one key. The log stores it, a cursor returns it, and a handler receives
+// it. Old has the uid and resourceVersion that the reader saw last for the key. All readers of the
+// store share the objects; do not modify them.
 type Change struct {
 	// Revision is the store's revision of the change, or of the last change if it represents several.
 	// For an object of the initial state, it is the revision at which the store applied the object's
@@ -26,7 +26,7 @@ type Change struct {
 	// object. It is 0 if it is unknown or not an integer.
 	ResourceVersion uint64
 	// Initial is true if Old is nil and the change is part of the cursor's initial state, or of a
-	// writer's first replace, which is the writer's first list (client-go's isInInitialList).
+	// writer's first replace, which is its first list. client-go calls this isInInitialList.
 	Initial bool
 	// Awaited is true if Cursor.SyncedThrough has waited until Next returned this change: the change
 	// is Initial, or contains a change by a writer's first replace. In the log, Awaited is true only
@@ -356,7 +356,7 @@ func (l *changeLog) close() {
 func (l *changeLog) footprint() (log, cursors int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// The memory for further records counts too.
+	// Add the unused memory of records.
 	log = l.bytes + int64(cap(l.records)-l.len())*changeBytes
 	for c := range l.cursors {
 		cursors += c.backlog.bytes

@@ -13,9 +13,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestFuncIndexAgainstOlderSnapshots checks that a query returns the objects of its snapshot under
-// the values that the function returns for them, and reports the objects for which the function
-// fails. Earlier queries of other snapshots must not change the result.
+// TestFuncIndexAgainstOlderSnapshots checks queries of snapshots against the results of the
+// function for all objects of the snapshot, including the objects for which the function fails.
+// Earlier queries of other snapshots must not change the result.
 func TestFuncIndexAgainstOlderSnapshots(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	rnd := newRand(7)

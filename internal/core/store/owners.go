@@ -255,11 +255,11 @@ func (w *Writer) isBack(o *Object, at progress) (right, decided bool) {
 	return decided && o.rv > d.goneUpTo, decided
 }
 
-// Outdated reports whether another writer has found that the server went back, after the
-// ListRequested that preceded this writer's last BeginReplace, or after that BeginReplace if there
-// was no such ListRequested. Then this writer's source must be listed again. Until the writer's
-// next BeginReplace, its Put, Delete, EndReplace and Progress have no effect. Outdated is safe for
-// concurrent use.
+// Outdated reports whether another writer has found that the server went back after this writer's
+// last list was requested. The list was requested when ListRequested was called or, without that
+// call, when BeginReplace was called. Then this writer's source must be listed again. Until the
+// writer's next BeginReplace, its Put, Delete, EndReplace and Progress have no effect. Outdated is
+// safe for concurrent use.
 func (w *Writer) Outdated() bool {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()
@@ -303,8 +303,8 @@ const (
 // same key. The store must not add such an older version again.
 //
 // A lagging source catches up. If an object was deleted at rv, each source that has the object
-// reports, at or before rv, that the object was deleted or no longer matches the source's selector.
-// Store.mu guards deletions. The zero value is empty.
+// reports that the object was deleted, or that it no longer matches the source's selector. The
+// version of this report is at most rv. Store.mu guards deletions. The zero value is empty.
 type deletions struct {
 	of    map[string]deletion
 	queue []string // in the order of the deletions

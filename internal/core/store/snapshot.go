@@ -210,9 +210,9 @@ func (sn *Snapshot) CountBy(index, value string, most int) (n int, ok bool) {
 }
 
 // Variety returns a number that changes when the distinct values of an index by label, label set or
-// field change, but not when only the objects under these values change. So a result computed from
-// all Values is valid for each snapshot with the same Variety. Variety returns 0 if there is no
-// such index.
+// field change. If only the objects under these values change, the number stays the same. So a
+// result computed from all Values is valid for each snapshot with the same Variety. Variety returns
+// 0 if there is no such index.
 func (sn *Snapshot) Variety(index string) uint64 {
 	if x := sn.byteIndex(index); x != nil {
 		return x.variety

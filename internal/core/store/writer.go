@@ -459,7 +459,7 @@ func (w *Writer) delete(m *wire.Meta, raw []byte, missed bool, setFinal func(o *
 // list's.
 //
 // If a replace with rebase is aborted and another one starts with rebase, the store assumes another
-// restore of the server, unless the source reported nothing in between.
+// restore of the server. It does not if the source reported nothing in between.
 func (w *Writer) BeginReplace(rebase bool) {
 	for _, outdated := range w.beginReplace(rebase) {
 		outdated()
@@ -531,9 +531,9 @@ func (w *Writer) Replacing() bool { return w.replacing }
 // the table's version, the list's version replaces the table's.
 //
 // A version in the table may be newer than the list, compared as integers. It keeps this writer's
-// owner if this source reported it and the replace did not start with rebase, because the next
-// watch starts at the list and reports later changes. If only other sources reported the version,
-// it loses this writer's owner.
+// owner if this source reported it and the replace did not start with rebase. The next watch starts
+// at the list, and reports later changes. If only other sources reported the version, it loses this
+// writer's owner.
 //
 // The first EndReplace makes the writer synced. If the list has objects that other sources reported
 // as deleted, the writer becomes synced only when the store knows whether they exist. Without a
@@ -694,8 +694,9 @@ func (w *Writer) sweep(visit func(o *Object)) {
 	})
 }
 
-// releaseAll releases all objects that match, as deletions that the source did not report. end is
-// the resourceVersion at which the source no longer had the objects, or 0 if it is unknown.
+// releaseAll removes the writer's owner from all objects for which match returns true. The changes
+// are Missed, because the source did not report deletions. end is the resourceVersion at which the
+// source no longer had the objects, or 0 if it is unknown.
 func (w *Writer) releaseAll(end uint64, match func(o *Object) bool) {
 	var found []*Object
 	w.sweep(func(o *Object) {

@@ -36,9 +36,9 @@ func (r *tap) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestIdleBuffer checks that a buffer without unread bytes has no memory of its own while it waits,
-// after small reads and after a burst that made it grow. Another buffer may overwrite the pooled
-// memory meanwhile. All bytes must arrive in order.
+// TestIdleBuffer checks a buffer that waits without unread bytes, after small reads and after a
+// burst that made it grow. It must not keep memory: another buffer may overwrite the pooled memory
+// during the wait. All bytes must arrive in order.
 func TestIdleBuffer(t *testing.T) {
 	body := make([]byte, 5*bulkBuffer)
 	for i := range body {

@@ -3,8 +3,8 @@
 //
 // The package does not decode objects. A [ListReader] or a [WatchReader] has one read buffer, and
 // the objects that it returns are slices of that buffer. [ReadMeta] reads key, uid,
-// resourceVersion, labels and annotations from an object's bytes, a [Path] reads any other field,
-// and a [Dropper] copies an object without some of its fields. [ListWriter], [AppendEvent] and
+// resourceVersion, labels and annotations from an object's bytes, and a [Path] reads any other
+// field. A [Dropper] copies an object without some of its fields. [ListWriter], [AppendEvent] and
 // [AppendObject] write bodies.
 //
 // # Encodings

@@ -142,8 +142,8 @@ func (g *gzipReader) open() error {
 }
 
 // NewBody returns a reader that decodes a Content-Encoding. For "" and identity it returns r. For
-// gzip, r may consist of any number of gzip members, and the returned reader returns all bytes of a
-// member before it waits for the next one. The error for any other encoding wraps
+// gzip, r may consist of any number of gzip members. The returned reader returns all bytes of a
+// member before it waits for the next member. The error for any other encoding wraps
 // ErrUnknownEncoding. NewBody does not read from r.
 func NewBody(r io.Reader, contentEncoding string) (io.Reader, error) {
 	switch strings.ToLower(strings.TrimSpace(contentEncoding)) {

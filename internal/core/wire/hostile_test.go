@@ -268,8 +268,8 @@ func (e endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestReadersStayWithinTheirLimit checks that reading a list with endless whitespace, an endless
-// unknown member or an endless object allocates at most five times MaxObject and ends with an
+// TestReadersStayWithinTheirLimit reads lists with endless whitespace, an endless unknown member or
+// an endless object. It checks that this allocates at most five times MaxObject and ends with an
 // error.
 func TestReadersStayWithinTheirLimit(t *testing.T) {
 	const limit = 1 << 20

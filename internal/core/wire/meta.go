@@ -44,8 +44,7 @@ const initialEventsEnd = "k8s.io/initial-events-end"
 // CoalescedAnnotation is the annotation of a bookmark that precedes coalesced changes. A watch
 // cache sends them after a relist, or to a slow client: only the last change of each key. The
 // annotation's value is a resourceVersion. Up to that version, changes of different keys arrive in
-// no particular order, so an older change of one object may follow a newer change of another
-// object.
+// no particular order: an older change of one object may follow a newer change of another object.
 const CoalescedAnnotation = "weir.dev/coalesced"
 
 // ReadMeta reads the metadata of an object into m and overwrites m. Fields that the object does not
@@ -80,8 +79,8 @@ func (m *Meta) Forget() {
 	*m = Meta{unescaped: m.unescaped[:0], entries: m.entries[:0], set: m.set[:0]}
 }
 
-// TakeLabels sets m's labels and annotations to those of from. They remain valid as long as the
-// labels and annotations of from. m and from must have the same encoding.
+// TakeLabels sets m's labels and annotations to the labels and annotations of from. They remain
+// valid as long as the labels and annotations of from. m and from must have the same encoding.
 func (m *Meta) TakeLabels(from *Meta) { m.labels, m.annotations = from.labels, from.annotations }
 
 // Label returns the value of one label. If the key occurs twice, Label returns the last value, as

@@ -73,7 +73,7 @@ func (s *fieldSet) add(num uint32) bool {
 	return was
 }
 
-// textField returns a pointer to the field of m for this field number, which must be that of a
+// textField returns a pointer to the field of m with this protobuf number. The field must be a
 // text.
 func (m *Meta) textField(field uint32) *[]byte {
 	switch field {
@@ -87,7 +87,7 @@ func (m *Meta) textField(field uint32) *[]byte {
 	return &m.ResourceVersion
 }
 
-// timeField returns a pointer to the field of m for this field number, which must be that of a
+// timeField returns a pointer to the field of m with this protobuf number. The field must be a
 // time.
 func (m *Meta) timeField(field uint32) *time.Time {
 	if field == protoCreationTimestamp {

@@ -193,8 +193,8 @@ func TestEachLabelOfNothing(t *testing.T) {
 	}
 }
 
-// TestFingerprintOfListAndWatch checks that a pod has the same fingerprint as an item of a list and
-// as the object of an event, although in JSON only the event states its kind.
+// TestFingerprintOfListAndWatch checks that the item of a list and the object of an event have the
+// same fingerprint if they are the same pod. In JSON, only the event states the pod's kind.
 func TestFingerprintOfListAndWatch(t *testing.T) {
 	for _, enc := range encodings {
 		list := podList(20)

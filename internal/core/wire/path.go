@@ -15,8 +15,8 @@ import (
 // status.podIPs[*].ip. It is immutable and safe for concurrent use.
 //
 // A path consists of the fields' JSON names, joined by dots. [key] selects the value of one key of
-// a map, [3] one element of a list, and [*] all elements of a list or all values of a map. A key
-// with a bracket is quoted: ['a]b'].
+// a map, and [3] one element of a list. [*] selects all elements of a list, or all values of a map.
+// A key with a bracket is quoted: ['a]b'].
 //
 // A path returns the same values in both encodings: those in the object's JSON. If JSON omits an
 // empty field, the path returns no value for that field in protobuf either, although the protobuf
