@@ -238,7 +238,7 @@ func (d *drawer) writes() {
 	}
 }
 
-// load draws writes that are more frequent than a handler can process them.
+// load draws writes that arrive faster than a handler can process them.
 func (d *drawer) load() {
 	at := d.moment()
 	for range 50 + d.IntN(150) {

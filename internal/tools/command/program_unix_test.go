@@ -27,7 +27,7 @@ const (
 	// innerVariable selects what the inner role does in addition to draining.
 	innerVariable = "WEIR_COMMAND_TEST_INNER"
 	innerCounts   = ""         // counts the interrupts
-	innerPlain    = "plain"    // nothing
+	innerPlain    = "plain"    // only drains
 	innerStubborn = "stubborn" // ignores the signals that should end it
 )
 

@@ -43,7 +43,7 @@ type Conn struct {
 	// queued is the number of bytes of the large heads whose streams were reset. The server may keep
 	// such a request without a handler until the next handler returns.
 	queued    int64
-	head      int64     // bytes of unbegun and queued together
+	head      int64     // the sum of the bytes of unbegun and queued
 	headSince time.Time // when head became larger than 0
 }
 

@@ -44,7 +44,7 @@ func withoutSelectors(rq *request.Request) *request.Request {
 // reviews have different digests.
 func digestOf(rq *request.Request, who user.Info) [sha256.Size]byte {
 	raw := make([]byte, 0, 512)
-	// the length before each text prevents that different lists have the same digest
+	// because of the length before each text, different lists have different digests
 	texts := func(list ...string) {
 		raw = binary.AppendUvarint(raw, uint64(len(list)))
 		for _, text := range list {
