@@ -147,8 +147,8 @@ func TestStatedKinds(t *testing.T) {
 	}
 }
 
-// TestKindGiven checks that no kind field precedes the message of a value whose kind the codec
-// sets.
+// TestKindGiven checks that Encode writes no kind field for a value whose kind the codec sets when
+// it decodes.
 func TestKindGiven(t *testing.T) {
 	value := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	want, err := value.Marshal()

@@ -10,7 +10,7 @@ import (
 )
 
 // layoutsKnown reports whether this release of Go lays out values as this package assumes. If it is
-// false, Unmarshal decodes all objects. It is computed when the process starts.
+// false, Unmarshal decodes all objects. Its value is computed when the process starts.
 var layoutsKnown = slicesKnown() && stringsKnown() && mapsKnown() && structsKnown()
 
 // word is the size of a pointer, and of an int.

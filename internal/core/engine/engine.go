@@ -76,7 +76,7 @@ type Engine struct {
 }
 
 // engines contains the running engines of this process, by Config.Name. An engine is registered
-// from the start of its Run to the end.
+// from the start to the end of its Run.
 var engines registry.Registry[*Engine]
 
 // Running returns the running engines of this process, ordered by name. It does not block, and is

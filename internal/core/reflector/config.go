@@ -37,8 +37,8 @@ func (m Mode) String() string { return name(modeNames[:], int(m)) }
 type Consistency uint8
 
 const (
-	// MostRecent requests the state at the time of the request (resourceVersion unset). Servers send
-	// it from their cache since Kubernetes 1.31. It is the zero value.
+	// MostRecent requests the state at the time of the request (resourceVersion unset). Since
+	// Kubernetes 1.31, servers send this state from their cache. It is the zero value.
 	MostRecent Consistency = iota
 	// Any accepts a state from the server's cache, which may be some seconds old. The first list has
 	// resourceVersion 0, and later lists have the condition "not older than the store". Such lists
@@ -72,7 +72,7 @@ type Config struct {
 	// BookmarkDeadline limits the time without an initial event in mode WatchList, until the initial
 	// events are complete. When it passes, the watch fails with ErrNoBookmark, and a LIST follows.
 	// Changes do not count as initial events, because a server that does not support initial events
-	// sends changes. The default is 20 s.
+	// also sends changes. The default is 20 s.
 	BookmarkDeadline time.Duration
 	// Backoff says how long the reflector waits before it retries a failed request.
 	Backoff Backoff

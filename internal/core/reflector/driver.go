@@ -24,8 +24,8 @@ type driver struct {
 	began  time.Time               // when the request was sent or, for an open watch, answered
 	phase  Phase                   // the phase for errors of the current request
 	// place is the current list's place in the queue, which permits it to run. The list keeps it from
-	// its first page to its last; see listQueue. It is nil if there is no list, or if no queue limits
-	// lists.
+	// its first page to its last; see listQueue. place is nil if there is no list, or if no queue
+	// limits lists.
 	place   *listPlace
 	stalled bool // the last list lost its place and then received nothing
 

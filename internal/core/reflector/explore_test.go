@@ -31,8 +31,8 @@ var watchAnswers = []string{
 // newestAnswers are the answers to a request for the newest resourceVersion.
 var newestAnswers = []string{"same", "newer", "older", "none", "opaque", "http-400", "http-403", "http-404", "http-500", "refused", "too-large", "http-429"}
 
-// TestWatchThatKeepsFailingBecomesAList checks that the reflector lists. It tries each permanent
-// fault of WATCHes with each answer to probes.
+// TestWatchThatKeepsFailingBecomesAList checks that the reflector lists if watches keep failing. It
+// tries each permanent fault of WATCHes with each answer to probes.
 func TestWatchThatKeepsFailingBecomesAList(t *testing.T) {
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
 		for _, watch := range watchAnswers {

@@ -232,8 +232,8 @@ func (b *broken) Take(t wire.EventType, m *wire.Meta, object []byte, value any) 
 	return b.Sink.Take(t, m, object, value)
 }
 
-// TestSinkPanics checks that a panic of the sink also ends the reflector's request and probe, and
-// releases its place in the queue of lists.
+// TestSinkPanics checks that after a panic of the sink, the reflector has no open request, no probe
+// and no place in the queue of lists.
 func TestSinkPanics(t *testing.T) {
 	for _, listed := range []bool{true, false} {
 		s := store.New(store.Config{Encoding: wire.JSON})

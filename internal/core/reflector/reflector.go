@@ -21,7 +21,7 @@ type Reflector struct {
 	// goroutine of Run uses it.
 	coalesced string
 	// seen is the number of restores that Config.Server had counted when the last list was requested.
-	// Only the goroutine of Run uses it
+	// Only the goroutine of Run uses it.
 	seen uint64
 
 	probeLimit probeLimit

@@ -52,8 +52,8 @@ func (s *Server) found() uint64 {
 }
 
 // wentBack counts one restore of the server, and notifies all probes. If restores is higher than
-// seen, another reflector has already counted this restore, so wentBack does nothing. It returns
-// the number of restores.
+// seen, another reflector has already counted this restore, so wentBack neither counts nor
+// notifies. It returns the number of restores.
 func (s *Server) wentBack(seen uint64) uint64 {
 	if s == nil {
 		return 0

@@ -109,8 +109,8 @@ func TestThrottle(t *testing.T) {
 					time.Sleep(time.Millisecond) // the time to read a batch
 					p.took()
 				}
-				// Measure over ten of the largest batches: if two timers end at the same moment, their order is
-				// random.
+				// Measure over ten of the largest batches, because the order of two timers that end at the same
+				// moment is random.
 				begin, n := time.Now(), 0
 				for ; n < 10 || time.Since(begin) < 180*time.Millisecond; n++ {
 					time.Sleep(time.Millisecond)

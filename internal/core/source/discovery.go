@@ -61,7 +61,7 @@ var statusCodecs = func() runtime.NegotiatedSerializer {
 func (c *Discovery) REST() rest.Interface { return c.rest }
 
 // discoveryRetries is how often a request of All is repeated after a broken connection, or after
-// the wait that the server's Retry-After demands. client-go's discovery client has the same number.
+// the wait that the server's Retry-After demands. client-go's discovery client has the same limit.
 const discoveryRetries = 10
 
 // GroupVersion requests the resources of one version of a group. It sends only one request, which

@@ -6,7 +6,8 @@ import (
 )
 
 // TestLogForgets checks that the log no longer refers to a change that it has dropped. It drops a
-// change because every cursor has read it, or because the log is full. Its memory must shrink.
+// change because every cursor has read it, or because the log is full. The log's memory must
+// shrink.
 func TestLogForgets(t *testing.T) {
 	for _, limit := range []int64{1, 0} {
 		cfg := decodeConfig()

@@ -33,7 +33,8 @@ func TestMergedWatches(t *testing.T) {
 	}
 }
 
-// mergedVersion is one version of an object. nil: the object does not exist.
+// mergedVersion is one version of an object. A nil *mergedVersion means that the object does not
+// exist.
 type mergedVersion struct {
 	key     string
 	uid, rv int

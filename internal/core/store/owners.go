@@ -229,7 +229,7 @@ func (w *Writer) isRight(u unconfirmedVersion, held *Object, at progress) bool {
 	case !at.ok || at.rv == 0: // the resourceVersion of the list is unknown
 		return held.puts&^w.bit == 0
 	}
-	// A list is right if it is as new as held, and not older than what the writer knew before.
+	// A list is right if it is as new as held, and not older than the writer's progress.
 	return held.rv <= at.rv && (w.progress.serverGen < w.serverGen || at.rv >= w.progress.rv)
 }
 

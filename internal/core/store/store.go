@@ -19,32 +19,32 @@ import (
 
 // Config configures a Store. The zero value of each field works.
 type Config struct {
-	// Encoding is the encoding of the raw bytes that writers put. Zero: wire.JSON.
+	// Encoding is the encoding of the raw bytes that writers put. The default is wire.JSON.
 	Encoding wire.Encoding
 	// Decode returns the decoded value of an object: a pointer. It must not retain raw. Object.Decoded
 	// calls it in the caller's goroutine, without a lock of the store; several goroutines may call it
 	// at the same time. earlier is an earlier version of the object, or nil; the new value may share
-	// memory with earlier.Value. nil: Object.Decoded returns ErrNoDecoder.
+	// memory with earlier.Value. If Decode is nil, Object.Decoded returns ErrNoDecoder.
 	Decode func(raw []byte, earlier *codec.Version) (any, error)
 	// DecodeCopy is called by Object.DecodeCopy in place of Decode. Its value must share no mutable
-	// memory with any other value, and earlier is nil. nil: the store calls Decode instead, whose
-	// values then must not share mutable memory either.
+	// memory with any other value, and earlier is nil. If DecodeCopy is nil, the store calls Decode
+	// instead. Then the values of Decode must not share mutable memory either.
 	DecodeCopy func(raw []byte, earlier *codec.Version) (any, error)
 	// DecodedBudget bounds the decoded objects that the store keeps, in bytes that are estimated from
 	// the raw size. They are the objects that are read repeatedly, and the objects that handlers are
 	// about to receive (see Store.Values), which use at most half of the budget. If the budget is
-	// exceeded, the store releases objects that were not read recently. 0: there is no bound for the
-	// objects that are read repeatedly.
+	// exceeded, the store releases objects that were not read recently. If it is 0, there is no bound
+	// for the objects that are read repeatedly.
 	DecodedBudget int64
 	// DecodedIdle is how long the store keeps a decoded object after its last read, with a tolerance
-	// of an eighth. 0: one minute.
+	// of an eighth. The default is one minute.
 	DecodedIdle time.Duration
 	// LogBytes is the maximum size of the change log: of its records, and of the old versions that
 	// only the log keeps in memory. The decoded values that the log keeps for handlers have a separate
-	// bound of the same size. 0: 8 MiB.
+	// bound of the same size. The default is 8 MiB.
 	LogBytes int64
-	// KeepLog makes the store keep the log, up to LogBytes, even after every cursor has passed it,
-	// for CursorAt. false: the store drops a record immediately when every cursor has read it.
+	// KeepLog makes the store keep the log, up to LogBytes, even after every cursor has passed it, for
+	// CursorAt. Without KeepLog, the store drops a record when every cursor has passed it.
 	KeepLog bool
 }
 
@@ -58,7 +58,7 @@ type Store struct {
 	revised atomic.Uint64 // a copy of revision, for reads without mu
 	// changes is the number of revisions without those of a writer's first replace.
 	changes atomic.Uint64
-	// A copy of funcs, for reads without mu; nil: no index by function.
+	// derives is a copy of funcs, for reads without mu. It is nil if there is no index by function.
 	derives atomic.Pointer[[]*funcIndex]
 	blocked atomic.Int32 // calls of Derive that have returned before their functions
 
@@ -84,7 +84,7 @@ type Store struct {
 	funcs       map[string]*funcIndex
 	indexNames  map[string]struct{} // of all indexes, also of those that are being built
 	waiting     []*waiter           // calls of WaitResourceVersion, the lowest version first
-	// becameSynced is closed when the store becomes synced. nil: no caller waits for that.
+	// becameSynced is closed when the store becomes synced. It is nil if no caller waits for that.
 	becameSynced chan struct{}
 	closed       atomic.Bool
 
@@ -302,7 +302,8 @@ func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
 	return context.Cause(ctx)
 }
 
-// reachedLocked returns the resourceVersion to which all writers have progressed. 0: there is none.
+// reachedLocked returns the resourceVersion to which all writers have progressed, or 0 if there is
+// none.
 func (s *Store) reachedLocked() uint64 {
 	if len(s.writers) == 0 {
 		return 0

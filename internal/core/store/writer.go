@@ -48,7 +48,7 @@ type Writer struct {
 	// replaced.
 	aboveProgress map[string]uint64
 	// asked is the store's server generation when ListRequested was called, for the next BeginReplace.
-	// nil: BeginReplace uses the generation at its call.
+	// If it is nil, BeginReplace uses the generation at the time of its call.
 	asked *uint32
 	// newest is the newest version that the source reported after BeginReplace, including deletions.
 	newest    uint64

@@ -37,10 +37,10 @@ var (
 	grownBuffers sync.Pool // of *[]byte
 )
 
-// buffer is the read buffer of a body. It starts with readBuffer bytes and grows only when received
-// bytes fill it: to bulkBuffer while each read fills all the room, and then by doubling while one
-// object needs more. The callers bound the growth, because they stop reading when an object exceeds
-// its limit.
+// buffer is the read buffer of a body. It starts with readBuffer bytes, and grows only when
+// received bytes fill it. First it grows to bulkBuffer, if each read fills all the free space. Then
+// it doubles while one object needs more. The callers bound the growth, because they stop reading
+// when an object exceeds its limit.
 type buffer struct {
 	r          io.Reader
 	buf        []byte

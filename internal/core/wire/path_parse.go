@@ -239,7 +239,7 @@ func structField(t reflect.Type, name string) ([]protoStep, fieldType, bool) {
 // FieldNumber returns the number in the protobuf tag of a struct's field, such as 1 of
 // "bytes,1,opt,name=metadata". num is 0 if the tag has no valid number. tagged is false if the
 // field has no protobuf tag or its tag is "-". Callers should use only the number, because other
-// parts may be wrong: some tags say bytes for a number.
+// parts of a tag may be wrong. For example, some tags of numbers say bytes.
 func FieldNumber(f reflect.StructField) (num uint32, tagged bool) {
 	tag, ok := f.Tag.Lookup("protobuf")
 	if !ok || tag == "-" {
