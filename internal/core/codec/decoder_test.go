@@ -103,8 +103,8 @@ var unusual = map[string][]byte{
 	"managed fields of 0":   message1(1, message1(17, message1(7, nil))),
 }
 
-// message1 returns an encoded protobuf field whose value is a block of bytes. entry returns an
-// encoded entry of a map.
+// message1 returns an encoded protobuf field with the given bytes. entry returns an encoded entry
+// of a map.
 func message1(number protowire.Number, content []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), content)
 }

@@ -26,9 +26,9 @@ type Options struct {
 	// different values, several handlers do not resync the same objects at the same time.
 	ResyncStart float64
 	// Filter, if set, reports whether the handler should see a version of an object. The handler
-	// receives Added when Filter first returns true for an object, and Deleted when Filter then
-	// returns false. Calls of Filter and of the handler do not overlap. To save CPU time, Filter
-	// should not decode objects that it can judge by their metadata.
+	// receives Added when the result for an object changes to true, and Deleted when it changes to
+	// false. Calls of Filter and of the handler do not overlap. To save CPU time, Filter should not
+	// decode objects that it can judge by their metadata.
 	Filter func(*store.Object) bool
 	// UpdateNamesakes applies if a new object has the name of an old one, and the DELETED event of the
 	// old one was missed. If it is true, a handler that keeps up receives one Updated event, like

@@ -94,19 +94,20 @@
 // not change on a busy server: in both cases the server has a newer version. So after watches were
 // silent for 90 s in total, the next watch has timeoutSeconds=3. The server sends a bookmark two
 // seconds before the end of a watch, before most proxies end an idle stream. If the bookmark
-// arrives, watches work and the store is current. If it does not, another period of 90 s starts.
-// After three periods in which a probe found a newer version, the reflector lists, as it does after
-// three silent watches. The probes of all watches of a period count, because the short watch may
-// end before its own probe has an answer.
+// arrives, watches work and the store is current. If the bookmark does not arrive, another period
+// of 90 s starts. After three periods in which a probe found a newer version, the reflector lists,
+// as it does after three silent watches. The probes of all watches of a period count, because the
+// short watch may end before its own probe has an answer.
 //
 // If probes find nothing newer, or their answer is 429, the reflector assumes that it has missed
 // nothing. It then lists only after watches have sent nothing for ten times Config.WatchTimeout,
 // and at least 50 minutes.
 //
-// The first such list after errors has only the condition "not older than the store", even if the
-// Config requires a consistent first state. When a server starts, all its clients need such a list,
-// and the server can answer it from its watch cache. The following lists are consistent, until a
-// watch has sent something newer. A list that replaces a silent watch is always consistent.
+// After errors, the first list that replaces failing requests has only the condition "not older
+// than the store", even if the Config requires a consistent first state. When a server starts, all
+// its clients need such a list, and the server can answer it from its watch cache. The following
+// lists are consistent, until a watch has sent something newer. A list that replaces a silent watch
+// is always consistent.
 //
 // If a list that replaces a watch fails as well, the reflector watches next. While lists fail, it
 // tries all their forms: whole and in pages, each consistent and with "not older than the store".
@@ -169,9 +170,9 @@
 // hundred 404 answers do not lengthen the waits, neither for the request that got the 404 nor for
 // other requests that fail next. At most eight of these hundred answers may be answers to watches.
 // The waits between them are 0.4 to 0.8 s. So the reflector sends at most 2.5 requests per second
-// for about a minute, and then one in 2.5 s or fewer. During that minute, the store is current
-// within 2 s of the resource's return. Lists that replace a refused watch become less frequent,
-// depending on their size, down to one in 30 s.
+// for about a minute, and then at most one request in 2.5 s. During that minute, the store is
+// current within 2 s of the resource's return. Lists that replace a refused watch become less
+// frequent, depending on their size, down to one in 30 s.
 //
 // The reflector clears all its failure counts when watches have been open for [Backoff].Healthy
 // since the last failure. When one watch has ended normally, it clears the counts that lengthen the

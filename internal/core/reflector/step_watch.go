@@ -290,8 +290,8 @@ func (m *machine) initialFailed(sentinel error) {
 	case ErrServerBehind:
 		m.refusedAsTooLarge()
 	case ErrExpired:
-		// The request was for the whole current state, so its version cannot be too old. So the server
-		// has a problem with initial events.
+		// The request was for the whole current state, whose version cannot be too old. So the server has
+		// a problem with initial events.
 		m.withoutInitial = m.askedConsistent || m.least() != ""
 		m.consistent = true
 		m.sleep(reqList, sentinel)

@@ -166,9 +166,9 @@ type sharedTransport struct{ http.RoundTripper }
 // in a chain of wrappers.
 func (t *sharedTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
-// transportCache maps configs to the transports that clients use. It has weak pointers: a transport
-// is garbage-collected when no client refers to it. This also ends client-go's goroutine that
-// checks for new certificates.
+// transportCache maps configs to the transports that clients use. It has weak pointers, so a
+// transport is garbage-collected when no client refers to it. The garbage collection also ends
+// client-go's goroutine that checks for new certificates.
 type transportCache struct {
 	mu   sync.Mutex
 	used map[transportKey]weak.Pointer[sharedTransport]

@@ -321,8 +321,8 @@ func (c *Cursor) Closed() bool {
 	return c.closed
 }
 
-// Close frees the cursor's backlog, and the changes that the log keeps for it. Further calls do
-// nothing.
+// Close frees the cursor's backlog, and the changes that the log keeps for it. Further calls are
+// no-ops.
 func (c *Cursor) Close() {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()

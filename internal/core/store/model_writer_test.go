@@ -17,7 +17,7 @@ type modelWriter struct {
 	at           int        // the version up to which the watch has reported
 	progressedTo int        // the last progress that it reported
 	list         *modelList // the running list, or nil
-	// high is the newest version in the lists that broke off since the last complete one.
+	// high is the newest version in the lists that broke off after the last complete list.
 	high int
 	last func() // repeats the last event
 	// owes is true from a list that was started after another source had found that the server went

@@ -257,7 +257,7 @@ func (w *Writer) isBack(o *Object, at progress) (right, decided bool) {
 
 // Outdated reports whether another writer has found that the server went back after this writer's
 // last list was requested. The list was requested when ListRequested was called or, without that
-// call, when BeginReplace was called. Then this writer's source must be listed again. Until the
+// call, when BeginReplace was called. If so, this writer's source must be listed again. Until the
 // writer's next BeginReplace, its Put, Delete, EndReplace and Progress have no effect. Outdated is
 // safe for concurrent use.
 func (w *Writer) Outdated() bool {

@@ -123,7 +123,7 @@ func New(cfg Config) *Store {
 
 // Close closes all cursors, ends all waits with ErrClosed, and ends the goroutine that drops idle
 // decoded objects; it blocks until that goroutine has ended. Objects can still be read after Close.
-// Writers return ErrClosed. Further calls do nothing.
+// Writers return ErrClosed. Further calls are no-ops.
 func (s *Store) Close() {
 	s.closed.Store(true)
 	s.mu.Lock()

@@ -572,7 +572,7 @@ func (w *Writer) abortReplace() {
 
 // Remove ends the writer permanently. It removes the writer's owner from all objects of the
 // writer's scope, and deletes the objects that have no other owner. After that, Put and Delete
-// return ErrWriterRemoved. Further calls do nothing.
+// return ErrWriterRemoved. Further calls are no-ops.
 func (w *Writer) Remove() {
 	s := w.s
 	s.writing.Lock()
