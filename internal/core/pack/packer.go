@@ -29,7 +29,7 @@ type Packer struct {
 
 	mu      sync.Mutex
 	samples [][]byte // for the next dictionary: at most dictSamples
-	every   int      // the distance of samples: every such object becomes one
+	every   int      // the distance of two samples, as a number of objects
 	objects int      // objects since the last sample
 }
 

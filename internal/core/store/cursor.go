@@ -83,8 +83,8 @@ func (s *Store) Cursor() *Cursor {
 //   - An object was created and deleted while the cursor was behind: the creation with the object's
 //     last version, and the deletion. The cursor keeps only the newest 16,384 such objects, so that
 //     the backlog of a consumer that is blocked forever does not grow without bound.
-//   - An object was deleted and another one created under its key: the deletion of the first object,
-//     and the creation of the second.
+//   - An object was deleted and another one was created under its key: the deletion of the first
+//     object, and the creation of the second.
 //
 // So a cursor that is behind also uses memory for the last version of each object in the first
 // case. If a new object replaces one without a DELETED event, a cursor that keeps up returns a
