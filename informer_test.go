@@ -166,9 +166,9 @@ func TestStuckHandler(t *testing.T) {
 	check.ErrorIs(t, inf.WaitForResourceVersion(ctx, "99999999"), weir.ErrStopped, "WaitForResourceVersion after Run")
 }
 
-// TestHandlerComesAndGoes adds a handler to a running informer and removes the handler. It checks
+// TestAddAndRemoveHandler adds a handler to a running informer and removes the handler. It checks
 // that between these two calls the handler receives exactly the events that its filter accepts.
-func TestHandlerComesAndGoes(t *testing.T) {
+func TestAddAndRemoveHandler(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
 	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{})

@@ -70,9 +70,9 @@ func TestPrivateCopies(t *testing.T) {
 	}
 }
 
-// TestHandlersHoldNothing checks that the informer does not keep the objects that only handlers
-// have decoded. Otherwise it would keep every decoded object after the first list.
-func TestHandlersHoldNothing(t *testing.T) {
+// TestHandlersKeepNothingDecoded checks that the informer does not keep the objects that only
+// handlers have decoded. Otherwise it would keep every decoded object after the first list.
+func TestHandlersKeepNothingDecoded(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{Pods: 300})
 	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{})
 	check.NoError(t, err)

@@ -320,9 +320,9 @@ func TestRegister(t *testing.T) {
 	})
 }
 
-// TestDefinedAndUndefinedAtOnce deletes a CustomResourceDefinition while another request creates
+// TestConcurrentDefineAndDelete deletes a CustomResourceDefinition while another request creates
 // it. It checks that none of the defined resources is served afterwards.
-func TestDefinedAndUndefinedAtOnce(t *testing.T) {
+func TestConcurrentDefineAndDelete(t *testing.T) {
 	const rounds, versions = 200, 40
 	s, err := apiserver.New(apiserver.Options{})
 	check.NoError(t, err)

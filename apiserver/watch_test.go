@@ -240,9 +240,9 @@ func TestWatchClients(t *testing.T) {
 	})
 }
 
-// TestWatchHeadersComeAtOnce checks that the headers of a WATCH arrive immediately, even if there
+// TestWatchHeadersAreImmediate checks that the headers of a WATCH arrive immediately, even if there
 // is no event to send.
-func TestWatchHeadersComeAtOnce(t *testing.T) {
+func TestWatchHeadersAreImmediate(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		began := time.Now()
 		w := ts.watch(configMaps + "?watch=1&resourceVersion=5000000")

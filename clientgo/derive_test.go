@@ -11,10 +11,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestIndexOfWhatHandlersGet checks that an index which exists from the start is computed from the
+// TestIndexUsesHandlersValues checks that an index which exists from the start is computed from the
 // decoded objects that handlers are about to receive. A later read of the index then decodes no
 // object.
-func TestIndexOfWhatHandlersGet(t *testing.T) {
+func TestIndexUsesHandlersValues(t *testing.T) {
 	const n = 50
 	for _, handlers := range []int{1, 2} {
 		t.Run(fmt.Sprint(handlers), func(t *testing.T) {

@@ -125,10 +125,10 @@ func TestRefusedOnRelist(t *testing.T) {
 // pointedPod is a type that a transform returns. A shallow copy shares the metadata.
 type pointedPod struct{ *metav1.ObjectMeta }
 
-// TestHeldValueIsNotChanged checks that OnDelete receives the previous version if the transform
+// TestStoredValueIsNotChanged checks that OnDelete receives the previous version if the transform
 // fails for the final state. Handlers and readers may already have the value of the previous
 // version, so it must not change, even if it cannot be copied.
-func TestHeldValueIsNotChanged(t *testing.T) {
+func TestStoredValueIsNotChanged(t *testing.T) {
 	for name, test := range map[string]struct {
 		transformed func(metav1.ObjectMeta) any
 		deleted     string // the resourceVersion that OnDelete receives

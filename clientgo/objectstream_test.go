@@ -23,9 +23,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestHeldObjects checks in which form the informer stores an object that List returned: as encoded
+// TestStoredForms checks in which form the informer stores an object that List returned: as encoded
 // bytes if the encoding loses nothing, otherwise as the Go value.
-func TestHeldObjects(t *testing.T) {
+func TestStoredForms(t *testing.T) {
 	typed := pod("kind", "1")
 	typed.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
 	precise := pod("precise", "1")

@@ -84,10 +84,10 @@ func (l *listWatch) asks(ctx context.Context) map[string]func() error {
 	}
 }
 
-// TestRetryAfterIsHeardAtOnce checks that List, Watch and NewestVersion return the error after one
-// request if the response has a Retry-After header. client-go's REST client would repeat the
-// request ten times.
-func TestRetryAfterIsHeardAtOnce(t *testing.T) {
+// TestRetryAfterIsReturnedImmediately checks that List, Watch and NewestVersion return the error
+// after one request if the response has a Retry-After header. client-go's REST client would repeat
+// the request ten times.
+func TestRetryAfterIsReturnedImmediately(t *testing.T) {
 	var requests atomic.Int32
 	var header atomic.Value
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {

@@ -31,11 +31,11 @@ func (w *brokenWriter) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestAuditBrokenOff checks how the audit log records answers that do not end normally. A panic, or
-// a LIST whose request ends early, is recorded as Panic with code 500. An answer whose connection
-// breaks is recorded as ResponseComplete with code 200 and the message "Connection closed early". A
-// panic of the proxy itself is also logged as an error.
-func TestAuditBrokenOff(t *testing.T) {
+// TestAuditInterruptedResponses checks how the audit log records answers that do not end normally.
+// A panic, or a LIST whose request ends early, is recorded as Panic with code 500. An answer whose
+// connection breaks is recorded as ResponseComplete with code 200 and the message "Connection
+// closed early". A panic of the proxy itself is also logged as an error.
+func TestAuditInterruptedResponses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	var log logBuffer
 	_, tp := startReady(t, apiserver.Options{Pods: 500}, Options{

@@ -173,9 +173,9 @@ func TestForwardedWatchBreaks(t *testing.T) {
 	}
 }
 
-// TestForwardedWatchOfAServerThatGoes breaks the connection to the API server between two events.
+// TestForwardedWatchOfStoppedServer breaks the connection to the API server between two events.
 // It checks that the body of the watch ends without an error, over HTTP/2 too.
-func TestForwardedWatchOfAServerThatGoes(t *testing.T) {
+func TestForwardedWatchOfStoppedServer(t *testing.T) {
 	u, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	writer := u.writer().CoreV1().ConfigMaps("default")
 	made, err := writer.Create(tp.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "before"}}, metav1.CreateOptions{})

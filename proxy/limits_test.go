@@ -146,9 +146,9 @@ func TestUpgradesAreBounded(t *testing.T) {
 	}
 }
 
-// TestAskingForUpgradeTakesSeat checks that no request bypasses the limits by an Upgrade header
+// TestUpgradeHeaderUsesSeat checks that no request bypasses the limits by an Upgrade header
 // alone.
-func TestAskingForUpgradeTakesSeat(t *testing.T) {
+func TestUpgradeHeaderUsesSeat(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{MaxRequests: 1, timeouts: impatient()})
 	u.setHanging(true)
 	defer u.setHanging(false)

@@ -61,9 +61,9 @@ func TestCachedOnDemand(t *testing.T) {
 	}
 }
 
-// TestListsInTurn checks that a proxy that starts to cache many resources does not list all of them
+// TestMaxLists checks that a proxy that starts to cache many resources does not list all of them
 // at the same time.
-func TestListsInTurn(t *testing.T) {
+func TestMaxLists(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	const atOnce = 8
 	var lists, most atomic.Int32

@@ -208,10 +208,10 @@ func TestNeverCachedAfterRestore(t *testing.T) {
 	tp.want(http.StatusOK, "jane", "/apis/apps/v1/deployments?watch=true&timeoutSeconds=1&resourceVersion=1")
 }
 
-// TestRestoreFoundLate checks a restore that ends all sessions (the cached copies of resources)
-// before they can find it, as a restore to another version of kube-apiserver does. The next list
-// must find the restore.
-func TestRestoreFoundLate(t *testing.T) {
+// TestRestoreFoundByNextList checks a restore that ends all sessions (the cached copies of
+// resources) before they can find it, as a restore to another version of kube-apiserver does. The
+// next list must find the restore.
+func TestRestoreFoundByNextList(t *testing.T) {
 	t.Parallel()
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")

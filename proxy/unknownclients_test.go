@@ -239,10 +239,10 @@ func TestTooManyOnUnknownConnection(t *testing.T) {
 	}
 }
 
-// TestHeldHeads checks that incomplete heads count against the memory for heads until their
+// TestMemoryOfHeads checks that incomplete heads count against the memory for heads until their
 // connection is closed, over HTTP/1.1 and HTTP/2. It also checks that the number of fields of a
 // head is bounded.
-func TestHeldHeads(t *testing.T) {
+func TestMemoryOfHeads(t *testing.T) {
 	_, tp := start(t, apiserver.Options{}, Options{})
 	for name, hold := range map[string]func() io.Closer{
 		"HTTP/1.1": func() io.Closer {
@@ -266,10 +266,10 @@ func TestHeldHeads(t *testing.T) {
 	c.ends("a head of too many fields")
 }
 
-// TestHealthBesideHeldConnections checks that every new connection can make a health check while
+// TestHealthWithAllConnectionsUsed checks that every new connection can make a health check while
 // other clients occupy the maximum number of connections. These clients send requests and do not
 // read the responses.
-func TestHealthBesideHeldConnections(t *testing.T) {
+func TestHealthWithAllConnectionsUsed(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxConnections: 3, HealthListen: "127.0.0.1:0"})
 	tp.client.CloseIdleConnections()
 	watch := tp.dialUnread()

@@ -74,10 +74,10 @@ func TestServerKilledMidWatch(t *testing.T) {
 	}
 }
 
-// TestHistoryGone compacts the server's history, so that the server answers 410 to the informer's
-// WATCH. It checks that the informer relists, and that the handler does not receive all objects
-// again.
-func TestHistoryGone(t *testing.T) {
+// TestHistoryCompacted compacts the server's history, so that the server answers 410 to the
+// informer's WATCH. It checks that the informer relists, and that the handler does not receive all
+// objects again.
+func TestHistoryCompacted(t *testing.T) {
 	ctx := begin(t)
 	client := admin(t)
 	inf := run[*corev1.Pod](t, ctx, shared.Config(), weir.Options{})

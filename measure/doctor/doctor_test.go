@@ -174,8 +174,8 @@ func TestHeavyHittersStay(t *testing.T) {
 	}
 }
 
-// TestOpenWatchesOfClientsThatAreGone checks that open WATCHes of evicted clients are counted.
-func TestOpenWatchesOfClientsThatAreGone(t *testing.T) {
+// TestOpenWatchesOfEvictedClients checks that open WATCHes of evicted clients are counted.
+func TestOpenWatchesOfEvictedClients(t *testing.T) {
 	d := New(Options{})
 	d.clients.limit = 8
 	e := &evidence.Event{Object: evidence.Object{Resource: []byte("pods")}}

@@ -79,9 +79,9 @@ func TestMemory(t *testing.T) {
 	runtime.KeepAlive(d)
 }
 
-// TestHeldAtPeaks checks that the memory of simultaneous answers does not depend on the length of
+// TestMemoryAtPeaks checks that the memory of simultaneous answers does not depend on the length of
 // the log.
-func TestHeldAtPeaks(t *testing.T) {
+func TestMemoryAtPeaks(t *testing.T) {
 	burst := someone("burst", "list", "pods")
 	burst.at, burst.took = 10*time.Second, 500*time.Millisecond
 	held := func(later time.Duration) float64 {

@@ -29,9 +29,9 @@ func plainly() Options {
 	}
 }
 
-// TestHeldInformer checks remedies for a client that already has an informer. The informer is a
+// TestExistingInformer checks remedies for a client that already has an informer. The informer is a
 // remedy for the client's other requests, but not for the requests that the informer itself sends.
-func TestHeldInformer(t *testing.T) {
+func TestExistingInformer(t *testing.T) {
 	const watching = " every 7m: c watch pods took=2m query="
 	for _, c := range []struct {
 		kind, remedy string
@@ -57,9 +57,9 @@ func TestHeldInformer(t *testing.T) {
 	}
 }
 
-// TestPagesOfWhatIsSent checks that the number of pages of a LIST with a limit depends on the
+// TestPagesOfSelectedObjects checks that the number of pages of a LIST with a limit depends on the
 // number of objects that the LIST selects, not on all objects.
-func TestPagesOfWhatIsSent(t *testing.T) {
+func TestPagesOfSelectedObjects(t *testing.T) {
 	for _, c := range []struct {
 		query, ns string
 		pages     float64

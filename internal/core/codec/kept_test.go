@@ -13,11 +13,11 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestWhatIsKeptKeepsNothingElse checks, for each way to decode, that a program can keep some parts
+// TestKeptPartsKeepNothingElse checks, for each way to decode, that a program can keep some parts
 // of a value without keeping the whole value in memory. These parts are texts, maps, copies of
 // owner references, numbers and times, and pointers to numbers and times in the value's structs.
 // Handlers often keep such parts of each object while the object exists.
-func TestWhatIsKeptKeepsNothingElse(t *testing.T) {
+func TestKeptPartsKeepNothingElse(t *testing.T) {
 	var kept keptParts
 	var gone []func() error
 	eachRandom(t, 1, func(typ reflect.Type, _ protoMessage, raw []byte) { gone = append(gone, kept.of(t, typ, raw)...) })

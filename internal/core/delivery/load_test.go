@@ -189,10 +189,10 @@ func TestCloseAndRunTwice(t *testing.T) {
 	})
 }
 
-// TestSyncedAfterWhatIsInHand checks a handler in the middle of a batch of changes of one writer.
+// TestSyncedWithinBatch checks a handler in the middle of a batch of changes of one writer.
 // While it handles the first change, another writer lists an object whose change is later in the
 // batch. The handler must be synced when it has handled that object, and not before.
-func TestSyncedAfterWhatIsInHand(t *testing.T) {
+func TestSyncedWithinBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		one := newTestStore(t, store.Config{})

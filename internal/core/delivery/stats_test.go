@@ -80,9 +80,10 @@ func TestSwept(t *testing.T) {
 	})
 }
 
-// TestResyncNowOfWhatGoes checks that an object that is deleted during a resync is not resynced
-// after its deletion. The handler may not yet have received the deletion, or the deleted version.
-func TestResyncNowOfWhatGoes(t *testing.T) {
+// TestResyncNowOfDeletedObject checks that an object that is deleted during a resync is not
+// resynced after its deletion. The handler may not yet have received the deletion, or the deleted
+// version.
+func TestResyncNowOfDeletedObject(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		held []string // objects in the store when the handler starts

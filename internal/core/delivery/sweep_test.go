@@ -79,7 +79,7 @@ func TestResyncAfterABusyHandler(t *testing.T) {
 	})
 }
 
-func TestResyncGoesByTheFilter(t *testing.T) {
+func TestResyncFollowsFilter(t *testing.T) {
 	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		_, log := w.follow(Options{Resync: time.Second, Filter: func(o *store.Object) bool { return o.Name() == "b" }})
 		w.sync("a", "b", "c")

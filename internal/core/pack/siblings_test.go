@@ -90,8 +90,8 @@ func TestSiblingsPinNothing(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// TestSiblingsAtOnce packs and unpacks in several goroutines.
-func TestSiblingsAtOnce(t *testing.T) {
+// TestConcurrentSiblings packs and unpacks in several goroutines.
+func TestConcurrentSiblings(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 30)
 	var wg sync.WaitGroup
 	for g := range 4 {

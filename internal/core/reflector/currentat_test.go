@@ -138,9 +138,9 @@ func TestCoalesced(t *testing.T) {
 	}
 }
 
-// TestBrokenOffAmongCoalesced checks that a list follows if a watch ends with an error among
+// TestErrorWithinCoalescedChanges checks that a list follows if a watch ends with an error among
 // coalesced changes: the store then does not have the state of any version.
-func TestBrokenOffAmongCoalesced(t *testing.T) {
+func TestErrorWithinCoalescedChanges(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		h.run(h.list("100", "a@91", "b@92"), h.events("~a@101", "coalesced@101>105", "-b@101", "~c@104", "broken"),
 			h.list("107", "a@101", "b@106"), h.events("~a@108"))

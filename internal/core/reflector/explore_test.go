@@ -52,9 +52,9 @@ func TestWatchThatKeepsFailingBecomesAList(t *testing.T) {
 	}
 }
 
-// TestListComesInEachForm checks, for each permanent fault of LISTs and of initial events, that the
+// TestListInEachForm checks, for each permanent fault of LISTs and of initial events, that the
 // reflector requests both a whole list and pages.
-func TestListComesInEachForm(t *testing.T) {
+func TestListInEachForm(t *testing.T) {
 	faults := []string{"http-400", "http-422", "http-500", "http-503", "http-504", "malformed", "open malformed", "open truncated", "open broken-off"}
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
 		for _, version := range []string{"1.37", "1.20", "http-403", "http-503", "refused"} {
@@ -130,9 +130,9 @@ func TestTooLargeForGood(t *testing.T) {
 	}
 }
 
-// TestPageThatNeverComes checks a list whose second page keeps failing. The reflector must request
+// TestSecondPageFails checks a list whose second page keeps failing. The reflector must request
 // the whole list, or start the list again several times.
-func TestPageThatNeverComes(t *testing.T) {
+func TestSecondPageFails(t *testing.T) {
 	for _, page := range []string{"http-400", "http-403", "http-404", "http-410", "http-500", "malformed", "broken-off", "open malformed", "open broken-off"} {
 		a := answers{version: "1.20", list: "pages", page: page}
 		t.Run(page, func(t *testing.T) {

@@ -345,10 +345,10 @@ func TestSilentAfterBookmark(t *testing.T) {
 	}
 }
 
-// TestAnsweredLate checks that the duration of a watch is counted from its response. If the
+// TestLateResponseToWatch checks that the duration of a watch is counted from its response. If the
 // response arrives after half a minute and the watch then ends immediately, the watch is too short.
 // So the reflector must wait before the next watch.
-func TestAnsweredLate(t *testing.T) {
+func TestLateResponseToWatch(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		late := func(rw http.ResponseWriter, r *http.Request) {
 			select {

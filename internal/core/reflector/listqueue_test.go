@@ -21,9 +21,9 @@ func late(d time.Duration, answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// TestListsInTurn checks that at most MaxLists lists run at the same time, in each mode, and that
+// TestMaxLists checks that at most MaxLists lists run at the same time, in each mode, and that
 // the pages of one list count as one.
-func TestListsInTurn(t *testing.T) {
+func TestMaxLists(t *testing.T) {
 	for mode, script := range map[Mode]func(h *harness) []http.HandlerFunc{
 		List: func(h *harness) []http.HandlerFunc {
 			return []http.HandlerFunc{late(time.Second, h.list("100", "a@91")), h.events()}

@@ -118,7 +118,7 @@ func TestChangesAreNoInitialEvents(t *testing.T) {
 	})
 }
 
-func TestBookmarkNeverComes(t *testing.T) {
+func TestBookmarkMissing(t *testing.T) {
 	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
 		h.run(h.events("+a@1", "+b@2"), version("1.26"), h.list("10", "a@1", "b@2"), h.events())
 		h.wantObjects("a@1 b@2")
@@ -136,9 +136,9 @@ func TestBookmarkNeverComes(t *testing.T) {
 	})
 }
 
-// TestAnswerNeverComes checks that the deadline for initial events also passes if the server does
-// not respond at all, and that a list follows.
-func TestAnswerNeverComes(t *testing.T) {
+// TestNoResponseToInitialEvents checks that the deadline for initial events also passes if the
+// server does not respond at all, and that a list follows.
+func TestNoResponseToInitialEvents(t *testing.T) {
 	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
 		h.run(hold, version("1.37"), h.list("10", "a@1"), h.events())
 		h.advance(20 * time.Second)
@@ -219,7 +219,7 @@ func TestRelistUnchanged(t *testing.T) {
 	})
 }
 
-func TestEOFAtOnce(t *testing.T) {
+func TestImmediateEOF(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		eof := h.events("EOF")
 		h.run(h.list("10", "a@1"), eof, eof, eof, h.list("15", "a@1"), eof, h.events("bookmark@20"))

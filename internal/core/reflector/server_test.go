@@ -128,9 +128,9 @@ func TestServerWentBackBefore(t *testing.T) {
 	})
 }
 
-// TestServerWentBackAtOnce lets reflectors start, stop and find restores at the same time, so that
+// TestConcurrentRestores lets reflectors start, stop and find restores at the same time, so that
 // the race detector can find races. The remaining reflectors must be current afterwards.
-func TestServerWentBackAtOnce(t *testing.T) {
+func TestConcurrentRestores(t *testing.T) {
 	server := &Server{}
 	withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {
 		var lists atomic.Int64

@@ -23,11 +23,11 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestListsGoApart checks that a whole LIST uses HTTP/1.1 and closes its connection, and that a
-// page uses HTTP/1.1 and leaves the connection open. A WATCH must use HTTP/2. If the server
-// supports only HTTP/2, all requests must use HTTP/2. Such a server may end or accept the TLS
-// handshake of an HTTP/1.1 client.
-func TestListsGoApart(t *testing.T) {
+// TestListsUseSeparateConnections checks that a whole LIST uses HTTP/1.1 and closes its connection,
+// and that a page uses HTTP/1.1 and leaves the connection open. A WATCH must use HTTP/2. If the
+// server supports only HTTP/2, all requests must use HTTP/2. Such a server may end or accept the
+// TLS handshake of an HTTP/1.1 client.
+func TestListsUseSeparateConnections(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		onlyHTTP2 bool

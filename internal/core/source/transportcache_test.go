@@ -13,9 +13,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestTransportGoes checks that the garbage collector frees a transport in the cache when no client
-// refers to it, and not before.
-func TestTransportGoes(t *testing.T) {
+// TestUnusedTransportIsFreed checks that the garbage collector frees a transport in the cache when
+// no client refers to it, and not before.
+func TestUnusedTransportIsFreed(t *testing.T) {
 	cfg := &rest.Config{Host: "https://none.invalid", Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
 	transportOf := func() (*http.Client, transportKey) {
 		client, err := HTTPClient(cfg)

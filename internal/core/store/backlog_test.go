@@ -7,10 +7,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestBacklogForgetsWhatCameAndWent checks that the backlog of a NotifyingCursor that is not read
+// TestBacklogForgetsCreatedAndDeleted checks that the backlog of a NotifyingCursor that is not read
 // does not grow with objects that are created and deleted. The backlog must keep the newest of
 // these objects, every object that the cursor has returned, and every object that still exists.
-func TestBacklogForgetsWhatCameAndWent(t *testing.T) {
+func TestBacklogForgetsCreatedAndDeleted(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	cfg := decodeConfig()
 	cfg.LogBytes = 1

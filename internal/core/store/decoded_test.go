@@ -105,7 +105,7 @@ func TestDecodedGetsWeakThenStrongThenCools(t *testing.T) {
 	})
 }
 
-func TestDecodedGoesWithItsVersion(t *testing.T) {
+func TestDecodedEndsWithItsVersion(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := fillPods(t, s, 1)
 	old := get(t, s, "p0")

@@ -291,9 +291,9 @@ func TestListFailedMayList(t *testing.T) {
 	}
 }
 
-// TestListOfWhatIsGone checks that a cached list drops the values of deleted objects within ten
-// seconds, even if no caller lists.
-func TestListOfWhatIsGone(t *testing.T) {
+// TestListDropsDeletedObjects checks that a cached list drops the values of deleted objects within
+// ten seconds, even if no caller lists.
+func TestListDropsDeletedObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(decodeConfig())
 		defer s.Close()

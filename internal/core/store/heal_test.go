@@ -202,9 +202,9 @@ func TestRelistOfOtherOrder(t *testing.T) {
 	}
 }
 
-// TestRelistOfWhatWasMade checks objects whose stored bytes or value differ from the received
-// bytes. The store must compare the received bytes.
-func TestRelistOfWhatWasMade(t *testing.T) {
+// TestRelistOfTransformedObjects checks objects whose stored bytes or value differ from the
+// received bytes. The store must compare the received bytes.
+func TestRelistOfTransformedObjects(t *testing.T) {
 	s := newStore(t, Config{})
 	w := s.Writer(Scope{})
 	for i, tc := range []struct {

@@ -11,10 +11,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestFuncIndexHoldsFewOfOldSnapshots checks that an index keeps no replaced version in memory
+// TestFuncIndexOfOldSnapshotsKeepsNothing checks that an index keeps no replaced version in memory
 // after queries with a snapshot from before the replacement. In different cases, the index is built
 // from that snapshot, was built earlier, or catches up to that snapshot.
-func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
+func TestFuncIndexOfOldSnapshotsKeepsNothing(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const n = 2 * dirtySlack
 	for _, tc := range []struct {
@@ -82,9 +82,9 @@ func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
 	}
 }
 
-// TestFuncIndexHoldsFewOldVersions checks that an index that is not queried any more keeps at most
+// TestFuncIndexKeepsFewOldVersions checks that an index that is not queried any more keeps at most
 // dirtySlack replaced versions in memory.
-func TestFuncIndexHoldsFewOldVersions(t *testing.T) {
+func TestFuncIndexKeepsFewOldVersions(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const n = 4 * dirtySlack
 	s := newStore(t, decodeConfig())

@@ -141,7 +141,7 @@ func TestObjectRoundTrip(t *testing.T) {
 	}
 }
 
-func TestAppendObjectPutsInWhatIsMissing(t *testing.T) {
+func TestAppendObjectAddsMissingFields(t *testing.T) {
 	tm := TypeMeta{"v1", "Pod"}
 	for in, want := range map[string]string{
 		`{}`:                               `{"kind":"Pod","apiVersion":"v1"}`,

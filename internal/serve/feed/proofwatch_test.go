@@ -155,9 +155,9 @@ func TestSilentWatchesAreGivenUp(t *testing.T) {
 	})
 }
 
-// TestChangesBesideSilentWatches checks that silent WATCHes are not counted while changes prove
+// TestSilentWatchesDuringChanges checks that silent WATCHes are not counted while changes prove
 // reads.
-func TestChangesBesideSilentWatches(t *testing.T) {
+func TestSilentWatchesDuringChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestFeed(t, 0) // at 5
 		ctx, cancel := context.WithCancel(t.Context())

@@ -30,9 +30,9 @@ func (tc *testCache) changes(n int, w *recorder) int {
 	return w.flushed() - before
 }
 
-// TestFewWatchersAreWrittenToAtOnce checks that with few watchers each change is written
+// TestFewWatchersReceiveImmediately checks that with few watchers each change is written
 // immediately in a separate write, even if many other watchers were active earlier.
-func TestFewWatchersAreWrittenToAtOnce(t *testing.T) {
+func TestFewWatchersReceiveImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const longest = 25 * time.Millisecond
 		tc := newTestCache(t, 0, func(cfg *Config) { cfg.Flush = NewFlushPacer(longest) })

@@ -65,10 +65,10 @@ func TestInterests(t *testing.T) {
 	}
 }
 
-// TestWokenOnlyByWhatConcerns checks that the hub does not wake a watcher for changes of other
+// TestWokenOnlyByMatchingChanges checks that the hub does not wake a watcher for changes of other
 // objects. The watcher receives changes of objects that match, or matched before, and its
 // bookmarks.
-func TestWokenOnlyByWhatConcerns(t *testing.T) {
+func TestWokenOnlyByMatchingChanges(t *testing.T) {
 	for _, query := range []string{
 		"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)", "fieldSelector=spec.color%3Dred",
 		"fieldSelector=spec.color%3Dred,metadata.namespace%3Dns",
@@ -213,9 +213,9 @@ func TestLateHub(t *testing.T) {
 	}
 }
 
-// TestExpireLate checks that ExpireLate expires a watcher that has fallen behind the log, and no
-// watcher that keeps up.
-func TestExpireLate(t *testing.T) {
+// TestExpireLaggingWatchers checks that ExpireLate expires a watcher that has fallen behind the
+// log, and no watcher that keeps up.
+func TestExpireLaggingWatchers(t *testing.T) {
 	for _, query := range []string{"", "labelSelector=color%3Dred", "labelSelector=color!%3Dblue"} {
 		synctest.Test(t, func(t *testing.T) {
 			tc := newTestCache(t, 2000, func(cfg *Config) { cfg.ExpireLate = true })

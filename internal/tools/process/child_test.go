@@ -93,7 +93,7 @@ func TestChildEndsWithContext(t *testing.T) {
 	}
 }
 
-func TestChildSaysWhatItDiedOf(t *testing.T) {
+func TestChildReportsCauseOfEnd(t *testing.T) {
 	p := begin(t, t.Context(), task{Fail: "no voice", Shout: true})
 	err := p.Receive(&answer{})
 	if !errors.Is(err, ErrExited) || err.Error() != "singer: process ended early: no voice" {

@@ -69,9 +69,10 @@ func (sh *handshakeServers) get(t *testing.T) string {
 	return string(body)
 }
 
-// TestSecondServerTakesOver checks that new connections go to the second server after the first is
-// closed. That includes a client that connected before, and starts its TLS handshake only then.
-func TestSecondServerTakesOver(t *testing.T) {
+// TestSecondServerServesAfterClose checks that new connections go to the second server after the
+// first is closed. That includes a client that connected before, and starts its TLS handshake only
+// then.
+func TestSecondServerServesAfterClose(t *testing.T) {
 	sh := startHandshakeServers(t, time.Minute)
 	check.Equal(t, sh.get(t), "first", "answered by")
 	early, err := net.Dial("tcp", sh.addr)

@@ -109,9 +109,9 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// TestHeldCertificates checks that large client certificates count as memory of unknown
+// TestMemoryOfCertificates checks that large client certificates count as memory of unknown
 // connections, and that the oldest of these connections are closed to make room for them.
-func TestHeldCertificates(t *testing.T) {
+func TestMemoryOfCertificates(t *testing.T) {
 	const raw = 256 << 10
 	tc := newTestListener(t, 100_000)
 	first := tc.open("a")

@@ -62,7 +62,7 @@ func follow(t *testing.T, enc *encoding, kind string, objects, n int) (kinds [][
 	return kinds
 }
 
-func TestChangesChangeWhatTheySay(t *testing.T) {
+func TestChangesMatchTheirNames(t *testing.T) {
 	for name, enc := range encodings {
 		for _, kind := range []string{ChangeStatus, ChangeLabel, ChangeAnnotation, ChangeSpec, ChangeVersion} {
 			t.Run(name+" "+kind, func(t *testing.T) {

@@ -93,9 +93,9 @@ func everything(t *testing.T, s *subject) (objects []metav1.Object) {
 	return objects
 }
 
-// TestNewSharedTakesTheSide checks that the drop-in's factory returns the drop-in, and not a
+// TestNewSharedReturnsDropIn checks that the drop-in's factory returns the drop-in, and not a
 // client-go informer that the factory could not replace.
-func TestNewSharedTakesTheSide(t *testing.T) {
+func TestNewSharedReturnsDropIn(t *testing.T) {
 	types := map[string]int{}
 	for _, s := range []*spec{
 		{Side: sideWeir}, {Side: sideWeir, Options: Options{Unwrapped: true}}, {Side: sideClientgo},

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-func TestCompareTakesTheBetterMode(t *testing.T) {
+func TestCompareUsesBetterMode(t *testing.T) {
 	r := Result{
 		Weir: Figures{"cost": 1, "speed": 50, "objects": 7, "never": 0, "ours": 3},
 		Modes: map[string]Figures{

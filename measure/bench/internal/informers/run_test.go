@@ -194,7 +194,7 @@ func TestContendersTakeTurns(t *testing.T) {
 	}
 }
 
-func TestRunTellsWhatAContenderDiedOf(t *testing.T) {
+func TestRunReportsWhyAProcessEnded(t *testing.T) {
 	// An informer retries forever, but the floor returns an error.
 	s := spec{Verb: "sync", Options: Options{Server: "http://127.0.0.1:1"}}
 	_, _, err := runOne(t.Context(), contender{side: sideFloor}, s)

@@ -260,9 +260,9 @@ func TestNewPopulationNeedsModels(t *testing.T) {
 	}
 }
 
-// TestStubGoesOnWithTheNextOrder checks that a new order continues the resourceVersions of the
+// TestStubContinuesWithNextOrder checks that a new order continues the resourceVersions of the
 // previous order on the same WATCH.
-func TestStubGoesOnWithTheNextOrder(t *testing.T) {
+func TestStubContinuesWithNextOrder(t *testing.T) {
 	const n = 30
 	url, client := startStub(t, podsInProtobuf, 7, n)
 	w := openWatch(t, client, false)

@@ -45,7 +45,7 @@ func follow(events ...[]byte) *follower {
 	return newFollower(wire.NewWatchReader(bytes.NewReader(bytes.Join(events, nil)), wire.Protobuf, wire.Limits{}))
 }
 
-func TestFollowerKnowsWhatItMissed(t *testing.T) {
+func TestFollowerCountsMissedChanges(t *testing.T) {
 	keys := []string{"shop/a", "shop/b", "shop/c"}
 	begin := func() [][]byte {
 		return [][]byte{

@@ -32,7 +32,7 @@ not_wanted NaN
 	}
 }
 
-func TestParseMetricsRefusesWhatIsNone(t *testing.T) {
+func TestParseMetricsRejectsOtherText(t *testing.T) {
 	for _, page := range []string{
 		"<html>\n", "a\n", "a b\n", "{} 1\n", "a 1 2 3\n", `a{b="c 1` + "\n", "a " + strings.Repeat("1", 1<<20) + "\n",
 	} {

@@ -107,7 +107,7 @@ func atOnce(t *testing.T, patience time.Duration, clients int, ask func(ctx cont
 
 var errBusy = errors.New("busy")
 
-func TestAllAtOnceTryAgain(t *testing.T) {
+func TestSimultaneousClientsRetry(t *testing.T) {
 	var once [3]sync.Once
 	f, said, err := atOnce(t, time.Hour, len(once), func(_ context.Context, i int) (err error) {
 		once[i].Do(func() { err = errBusy })

@@ -27,7 +27,7 @@ func TestThrottled(t *testing.T) {
 	})
 }
 
-func TestThrottledTakesSmallPieces(t *testing.T) {
+func TestThrottledReadsSmallPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newThrottled(t.Context(), strings.NewReader(strings.Repeat("x", 5000)), 1000)
 		if n, err := r.Read(make([]byte, 4096)); n != 10 || err != nil {
