@@ -15,8 +15,8 @@ const MinDictBytes = s2.MinDictSize
 
 // NewDict returns a dictionary with this content. It returns nil if content is shorter than
 // MinDictBytes or longer than 64 KiB. The dictionary aliases content if the capacity of content
-// exceeds its length by 16 bytes, and otherwise copies it. The encoder assumes that most inputs
-// start like content. The first call of Encode builds the encoder's tables.
+// exceeds its length by at least 16 bytes, and otherwise copies it. The encoder assumes that most
+// inputs start like content. The first call of Encode builds the encoder's tables.
 func NewDict(content []byte) *Dict { return s2.MakeDictManual(content, 0) }
 
 // MaxBlockLen returns the maximum length of a block that encodes n bytes, or a negative number if n

@@ -34,7 +34,7 @@ type (
 		// probe is how long the watch may send no event and no bookmark before a probe requests the
 		// newest resourceVersion. 0 means no probe.
 		probe time.Duration
-		// unheard is for how long the watches directly before this one sent nothing, in total.
+		// unheard is the total time of the watches directly before this one that sent nothing.
 		unheard time.Duration
 	}
 	wait         struct{ d time.Duration }

@@ -21,7 +21,7 @@ const (
 //	ErrUnauthorized, ErrForbidden, ErrUnknown…    Backoff, at most Denied: an administrator may correct the cause soon
 //	ErrServerBehind                               1 s, or the server's Retry-After
 //	ErrMethodNotAllowed                           Backoff, and up to twice as long, as in client-go: a retry hardly helps
-//	ErrUnreachable; ErrServer within 1 s          Backoff, at most the second wait in the first half minute (backoffAttempt)
+//	ErrUnreachable; ErrServer within 1 s          Backoff, in the first half minute at most its second wait (backoffAttempt)
 //	anything else                                 Backoff; failures of the line above do not lengthen it
 //	any, with Retry-After                         at least Retry-After, at most maxRetryAfter, and up to a tenth more
 func (b Backoff) delay(sentinel error, attempt int, retryAfter time.Duration, jitter float64) time.Duration {
@@ -45,8 +45,9 @@ func jittered(d time.Duration, jitter float64) time.Duration {
 	return time.Duration(float64(d) * (0.5 + 0.5*jitter))
 }
 
-// putOff returns how long a Retry-After delays the next request: up to a tenth longer, at random,
-// so that clients do not all return at the same time.
+// putOff returns how long to wait before the next request because of a Retry-After: that time, at
+// most maxRetryAfter, plus up to a tenth of it. The addition is random, so that clients do not all
+// return at the same time.
 func putOff(retryAfter time.Duration, jitter float64) time.Duration {
 	retryAfter = min(retryAfter, maxRetryAfter)
 	return retryAfter + time.Duration(float64(retryAfter)*0.1*jitter)

@@ -22,7 +22,7 @@ func after(d time.Duration, answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// slowList returns a list of which the last three tenths arrive d later.
+// slowList returns a list whose last three tenths arrive d after the rest.
 func (h *harness) slowList(d time.Duration, rv string, pods ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", contentType(h.enc))

@@ -90,14 +90,15 @@
 // nothing and ends within a second, or within half of Config.WatchTimeout if that is shorter.
 //
 // A network may lose the events of several watches in a row. If each of these watches ends within
-// 90 s, none of them counts as silent. A probe does not distinguish this from a resource that does
-// not change on a busy server: in both cases the server has a newer version. So after watches were
-// silent for 90 s in total, the next watch has timeoutSeconds=3. The server sends a bookmark two
-// seconds before the end of a watch, before most proxies end an idle stream. If the bookmark
-// arrives, watches work and the store is current. If the bookmark does not arrive, another period
-// of 90 s starts. After three periods in which a probe found a newer version, the reflector lists,
-// as it does after three silent watches. The probes of all watches of a period count, because the
-// short watch may end before its own probe has an answer.
+// 90 s, none of them counts as silent. With probes alone, the reflector cannot distinguish lost
+// events from a resource that does not change on a busy server: in both cases the server has a
+// newer version. So after watches were silent for 90 s in total, the next watch has
+// timeoutSeconds=3. The server sends a bookmark two seconds before the end of a watch, before most
+// proxies end an idle stream. If the bookmark arrives, watches work and the store is current. If
+// the bookmark does not arrive, another period of 90 s starts. After three periods in which a probe
+// found a newer version, the reflector lists, as it does after three silent watches. The probes of
+// all watches of a period count, because the short watch may end before its own probe has an
+// answer.
 //
 // If probes find nothing newer, or their answer is 429, the reflector assumes that it has missed
 // nothing. It then lists only after watches have sent nothing for ten times Config.WatchTimeout,
@@ -150,12 +151,12 @@
 // reflectors. A reflector that starts later does not list again.
 //
 // ResourceVersions that are not integers cannot be compared. If such a version differs from the
-// store's, that proves nothing: a ListerWatcher may join the versions of several lists, and these
-// change with any other resource. So the reflector sends no probe when a watch has ended, but only
-// after watches have sent nothing for 90 s in total. After three answers that differ from the
-// store's version it lists, as it does for a silent watch whose versions are integers. If exactly
-// one of the two versions is an integer, the server is a different one. The reflector always
-// accepts a list whose version is not an integer.
+// store's, that proves nothing: a ListerWatcher may join the resourceVersions of several lists, and
+// each of these changes also when objects of other resources change. So the reflector sends no
+// probe when a watch has ended, but only after watches have sent nothing for 90 s in total. After
+// three answers that differ from the store's version it lists, as it does for a silent watch whose
+// versions are integers. If exactly one of the two versions is an integer, the server is a
+// different one. The reflector always accepts a list whose version is not an integer.
 //
 // # Errors
 //
@@ -201,10 +202,10 @@
 //
 // Of the reflectors that share a [Server], at most 8 list at the same time ([Config.MaxLists]).
 // Lists start in the order in which they were requested, when another list ends or fails, but not
-// between its pages. A list also no longer counts if it has received nothing for 10 s, or for less
-// while many lists receive nothing. A reflector whose last list received nothing waits behind the
-// other reflectors. So a server that hangs for a hundred resources delays the lists of other
-// resources by half a minute at the start, and later by a second.
+// between its pages. A list that has received nothing for 10 s no longer counts. If many lists
+// receive nothing, this time becomes shorter. A reflector whose last list received nothing waits
+// behind the other reflectors. So a server that hangs for a hundred resources delays the lists of
+// other resources by half a minute at the start, and later by a second.
 //
 // The reflector writes each event to the store when it arrives. Events become visible to readers
 // before each wait for the network. A timer ends a watch whose initial events stop arriving; the

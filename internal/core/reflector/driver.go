@@ -29,8 +29,8 @@ type driver struct {
 	place   *listPlace
 	stalled bool // the last list lost its place and then received nothing
 
-	// The first item of list, and the error of reading it. It is read when the list is opened, because
-	// only then are the list's metadata and type known.
+	// The first item of list, and the error of reading it. openList reads the item, because the list's
+	// metadata and type are known only after that.
 	item     source.Object
 	itemErr  error
 	objects  int64           // the number of objects listed since the replace began
@@ -58,7 +58,7 @@ type driver struct {
 	trimmedMeta wire.Meta     // the metadata of trimmed, if Drop drops labels or annotations
 	trimmed     []byte        // an object's bytes without the fields that Config.Drop drops
 	transcoded  []byte        // an object's bytes after Config.Transcode
-	typeMeta    wire.TypeMeta // the type of the objects that the Status has
+	typeMeta    wire.TypeMeta // the type of the objects, as set in the Status
 	skips       int           // the number of objects that were skipped since the replace began
 	damaged     int           // the number of skipped objects that another list may return intact
 	// the number of objects since the replace began that Config.Keep does not want
@@ -392,8 +392,8 @@ func (d *driver) leaveList() {
 	}
 }
 
-// openList opens a LIST and reads its first item. Only then are the list's resourceVersion and type
-// known.
+// openList opens a LIST and reads its first item, because the list's resourceVersion and type are
+// known only after that.
 func (d *driver) openList(a openList) input {
 	d.phase = Listing
 	if err := d.enterList(); err != nil {

@@ -97,10 +97,10 @@ func (d *driver) flush() {
 	d.hear(true)
 }
 
-// progress calls the sink's Progress with rv, unless rv is older than at the last call. It calls
-// Progress also if rv is the same as at the last call: Progress decides about objects whose version
-// is unconfirmed, and another writer may have changed such an object after that call. progress
-// returns true if rv is newer than at the last call.
+// progress calls the sink's Progress with rv, unless rv is older than the version of the last such
+// call. If rv equals that version, progress calls Progress again: Progress decides about objects
+// whose version is unconfirmed, and another writer may have changed such an object since the last
+// call. progress returns true if rv is newer than the version of the last call.
 func (d *driver) progress(rv string) bool {
 	if rv == "" || resourceversion.Older(rv, d.sinkRV) {
 		return false
@@ -142,7 +142,7 @@ func (d *driver) readWatch() input {
 			break
 		}
 	}
-	if initial { // they may have been complete only at the end of this batch
+	if initial { // the initial events may have been complete only at the end of this batch
 		d.objects += int64(events)
 		d.r.listed(d.objects, -1)
 	}

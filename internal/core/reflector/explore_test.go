@@ -42,7 +42,7 @@ func TestWatchThatKeepsFailingBecomesAList(t *testing.T) {
 					t.Run(fmt.Sprint(mode, "/", watch, "/", newest, "/", reaches), func(t *testing.T) {
 						listed := func(n int, asked []string) bool { return slices.Contains(asked, "LIST") }
 						a.explore(t, mode, "1000", listed)
-						if watch != "bookmark before" { // the bookmark's version cannot be compared with this one
+						if watch != "bookmark before" { // its version cannot be compared with cd34
 							a.explore(t, mode, "cd34", listed)
 						}
 					})

@@ -116,8 +116,8 @@ func TestSilentStreamsAreEnded(t *testing.T) {
 
 // TestSlowProbes checks that the numbers of watches and lists are limited behind a proxy that ends
 // idle streams. The server sends no bookmarks, and its responses to probes take longer than a
-// proving watch. The reflector must not send proving watches one after another, and it must still
-// list, because of the responses to earlier probes.
+// proving watch (see machine.proves). The reflector must not send proving watches one after
+// another. It must still list, because of the responses to earlier probes.
 func TestSlowProbes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		code    int

@@ -57,9 +57,9 @@ func TestKeepNamesakes(t *testing.T) {
 	})
 }
 
-// TestKeepMissed checks a stored object whose name an unwanted object has in a list, in initial
-// events or in an event. The store must report the deletion of the stored object as missed. It must
-// not be reported as missed if its DELETED event was received.
+// TestKeepMissed checks a stored object when an unwanted object of the same name arrives in a list,
+// in initial events or in an event. The store must report the deletion of the stored object as
+// missed, unless its DELETED event was received.
 func TestKeepMissed(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		withHarness(t, Config{Mode: mode, Keep: notOthers}, func(h *harness) {

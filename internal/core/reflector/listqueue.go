@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A server may hang for one resource. So that this does not delay the lists of other resources, a
-// list that has received nothing for listStall loses its place in the queue. After that, the next
-// lists may receive nothing for only half as long, down to minListStall. If the list that lost its
-// place receives something later, the server is only slow. Then the next lists may receive nothing
-// for twice as long as that list. If it receives nothing until its end, the next list of the same
-// reflector is expected to hang. That list waits behind all others, and loses its place after
-// minListStall. So a hundred lists that hang at the start delay other lists by half a minute, and
-// later by a second.
+// A server may hang for one resource. The lists of other resources should not wait long for that.
+// So a list that has received nothing for a limited time loses its place in the queue. The limit is
+// listStall at the start. After each loss, the limit of the lists that start next is halved, down
+// to minListStall. If the list that lost its place receives something later, the server is only
+// slow. Then the limit of the lists that start next rises to twice the limit of that list, up to
+// listStall. If that list receives nothing until its end, the next list of the same reflector is
+// expected to hang. It waits behind all others, and loses its place after minListStall. So a
+// hundred lists that hang at the start delay other lists by half a minute, and later by a second.
 const (
 	listStall    = 10 * time.Second
 	minListStall = time.Second
@@ -92,8 +92,8 @@ func (p *listPlace) moves() {
 	}
 }
 
-// leaveIfStalled releases the place if the list has received nothing since the last call, so that
-// the next list may start. Otherwise it schedules its next call.
+// leaveIfStalled releases the place, so that the next list may start, if the list has received
+// nothing since leaveIfStalled was last called. Otherwise it schedules its next call.
 func (p *listPlace) leaveIfStalled() {
 	p.queue.mu.Lock()
 	defer p.queue.mu.Unlock()

@@ -242,8 +242,8 @@ func TestSlowLists(t *testing.T) {
 	})
 }
 
-// waitAndList waits for a place, lets its list receive something after the duration brings, and
-// returns how long it waited for the place.
+// waitAndList waits for a place. The list in that place receives something after a time (brings).
+// waitAndList returns how long it waited for the place.
 func (q *listQueue) waitAndList(t *testing.T, brings time.Duration) time.Duration {
 	entered := time.Now()
 	p, err := q.enter(t.Context(), 8, false)

@@ -60,8 +60,8 @@ func TestServedAgain(t *testing.T) {
 	}
 }
 
-// servedAgain makes the resource unavailable for the time outage, and checks that the store is
-// current within the time soon after the resource is served again.
+// servedAgain makes the resource unavailable for a time (outage). When the resource is served
+// again, the store must become current within another time (soon).
 func (h *harness) servedAgain(outage time.Duration, jitter float64, instead func(h *harness, n int) http.HandlerFunc, soon time.Duration) {
 	h.r.cfg.Backoff.Random = func() float64 { return jitter }
 	begins, n, cut := time.Minute, 0, make(chan struct{})
@@ -187,9 +187,9 @@ func TestNeverWatched(t *testing.T) {
 	})
 }
 
-// TestExpiredAfterFailures checks a server that fails for a while and then no longer has the
-// changes. The failures must not delay the list. After a list that did not help, the next one must
-// be delayed.
+// TestExpiredAfterFailures checks a server that fails for a while, and then no longer has the
+// changes since the store's version. The failures must not delay the list. After a list that did
+// not help, the next one must be delayed.
 func TestExpiredAfterFailures(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("100", "a@91"), deny(500, ""), deny(500, ""), h.events("error@410"), h.list("200", "a@191"),

@@ -226,7 +226,7 @@ func (m *model) watch(rw http.ResponseWriter, r *http.Request, q url.Values, cut
 	}
 }
 
-// initial returns the events that a watch starts with, and sets at to their version.
+// initial returns the events that a watch starts with, and sets *at to their version.
 func (m *model) initial(q url.Values, at *int) (send []string, _ chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -245,13 +245,13 @@ func (m *model) initial(q url.Values, at *int) (send []string, _ chan struct{}) 
 	return send, nil
 }
 
-// since returns the events after version at and a channel that is closed at the next change. It
-// sets at to the version of the last event.
+// since returns the events after the version in *at, and a channel that is closed at the next
+// change. It sets *at to the version of the last event.
 func (m *model) since(at *int, bookmark bool) (send []string, changed chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if *at < m.compacted && m.rv > *at {
-		return []string{"error@410"}, nil // the changes after at were compacted
+		return []string{"error@410"}, nil // the changes after *at were compacted
 	}
 	for _, e := range m.log {
 		if e.rv > *at {

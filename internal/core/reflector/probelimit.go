@@ -52,8 +52,8 @@ func (p *probeLimit) listed(took time.Duration) {
 	p.extend(2 * took)
 }
 
-// extend sets the limit to to, but at least to probeTimeout and at most to maxProbeTimeout. The
-// caller must hold p.mu.
+// extend sets the limit to the given time, but at least to probeTimeout and at most to
+// maxProbeTimeout. The caller must hold p.mu.
 func (p *probeLimit) extend(to time.Duration) {
 	p.more = min(max(to, probeTimeout), maxProbeTimeout) - probeTimeout
 }

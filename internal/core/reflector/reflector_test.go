@@ -231,7 +231,7 @@ func TestImmediateEOF(t *testing.T) {
 	})
 }
 
-// TestResume checks that a watch resumes at the last version of the watch before, which ended
+// TestResume checks that a watch resumes at the last version of the previous watch, which ended
 // normally.
 func TestResume(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {

@@ -5,8 +5,8 @@ import "time"
 const (
 	// relistAfter is the number of failed responses in a row, not counting 429, after which the
 	// reflector lists again. It also lists after relistAfter responses to probes while watches get no
-	// response. After so much time the failure is probably not temporary: the server cannot serve the
-	// request, or its resourceVersion.
+	// response. After that many failures the reason is probably not temporary: the server cannot serve
+	// the request, or not from this resourceVersion.
 	relistAfter = 3
 	// askAfter is the number of watches in a row without a response after which a probe finds out
 	// whether the server responds at all.

@@ -160,9 +160,9 @@ func otherScheme(a, b string) bool {
 	return resourceversion.IsInteger(a) != resourceversion.IsInteger(b)
 }
 
-// least returns the version than which a state of the server must not be older: the store's. The
-// store also contains the objects of a list that failed before its end, so least includes their
-// versions.
+// least returns the lowest version that a state of the server may have: the store's version. The
+// store also contains the objects of a list that failed before its end, so least includes the
+// versions of these objects.
 func (m *machine) least() string { return resourceversion.Newest(m.brokenListRV, m.rv) }
 
 // deny counts a response that the server has not reached rv, and requests the server's newest
@@ -228,7 +228,7 @@ func (m *machine) newestFailed(sentinel error) {
 	case m.hopeless():
 		m.listInstead(sentinel)
 	default:
-		// A watch can resume without the newest version, so it does not wait for it.
+		// A watch can resume without the newest version, so it does not wait for that version.
 		m.sleep(reqWatch, sentinel)
 	}
 }

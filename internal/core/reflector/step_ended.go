@@ -37,14 +37,14 @@ func (m *machine) brokeOffIdle() bool {
 		(m.proves() || !errors.Is(m.in.err, source.ErrStalled)) && (m.brought || !m.short())
 }
 
-// proves reports whether the next watch must be a proving watch, or the current one is one and has
-// sent nothing yet. A proving watch finds out whether watches still deliver events. It is necessary
-// when watches in a row have sent nothing for bookmarkPeriod in total, although a server sends a
-// bookmark more often. Each of them ended before its probe. So it is unknown whether the resource
-// does not change or the network loses events. A server sends a bookmark shortly before the end of
-// a watch. The proving watch has a short timeout, so that this bookmark arrives before a proxy ends
-// the idle stream. If nothing arrives, and a probe has found that the server has a newer version,
-// the proving watch counts as silent.
+// proves reports whether the next watch must be a proving watch, or the current watch is a proving
+// watch that has sent nothing yet. A proving watch finds out whether watches still deliver events.
+// It is necessary when watches in a row have sent nothing for bookmarkPeriod in total, although a
+// server sends a bookmark more often. Each of these watches ended before its probe. So it is
+// unknown whether the resource does not change or the network loses events. A server sends a
+// bookmark shortly before the end of a watch. The proving watch has a short timeout, so that this
+// bookmark arrives before a proxy ends the idle stream. If nothing arrives, and a probe has found
+// that the server has a newer version, the proving watch counts as silent.
 func (m *machine) proves() bool { return m.unheard >= bookmarkPeriod && !m.opaque() }
 
 // short reports whether the current watch ended so soon that it has failed if it sent nothing. That

@@ -93,8 +93,8 @@ func (m *machine) mustBeConsistent() bool {
 // opaque reports whether rv is not an integer. Such versions can be compared only for equality.
 func (m *machine) opaque() bool { return m.rv != "" && !resourceversion.IsInteger(m.rv) }
 
-// unproven reports whether the reflector may find out only after it has read the items that a list
-// is older than the store.
+// unproven reports whether the next list may be older than the store without the reflector knowing
+// this before it has read the items.
 func (m *machine) unproven() bool {
 	return m.least() != "" && !m.opaque() && (m.rvAtEnd || m.atLeast || m.mode == WatchList && !m.withoutInitial)
 }
@@ -344,7 +344,7 @@ func (m *machine) listFailed(sentinel error) {
 		m.switchMatch(sentinel)
 	case m.tooOld(sentinel):
 		m.noMatch, m.noConsistent, m.unmatched, m.inconsistent = true, false, 0, 0
-		// a whole list need not be served from exactly that version
+		// the server may send a whole list at a version other than exactly that one
 		if m.exactLists++; m.exactLists%relistAfter == 0 {
 			m.whole, m.brokenLists = true, 0
 		}

@@ -24,7 +24,7 @@ const (
 	// A server that sends no bookmarks is silent whenever its resource does not change. So if no
 	// bookmark was ever received, the number of silent watches before a list grows. After patientLists
 	// lists that replaced such watches, it doubles with each list, up to 1 << maxPatience times
-	// relistAfter. The maximum number of watches lasts two and a half hours.
+	// relistAfter. That many watches together last two and a half hours.
 	patientLists = 4
 	maxPatience  = 5
 )
@@ -104,8 +104,8 @@ func (m *machine) events() {
 	}
 }
 
-// advance sets rv, from which the next watch resumes, to the version in the input, unless that is
-// older.
+// advance sets rv, from which the next watch resumes, to the version in the input. If that version
+// is older than rv, advance is a no-op.
 func (m *machine) advance() {
 	if m.in.rv == "" || resourceversion.Older(m.in.rv, m.rv) {
 		return
@@ -123,7 +123,7 @@ func (m *machine) advance() {
 func (m *machine) bookmark() {
 	switch {
 	case m.initial && !m.in.final:
-		m.brought = true // the server responds; its version counts once the initial events are complete
+		m.brought = true // the server responds, but its version counts only after the initial events
 	case m.behindRV() && !(m.initial && m.rebase):
 		m.watchBehind()
 	case m.initial:

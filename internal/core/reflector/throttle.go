@@ -24,9 +24,9 @@ type throttle struct {
 
 const (
 	// maxThrottle is the maximum wait for one event. A handler that needs longer for an event already
-	// has most of the CPU time. With 150 µs, a reflector still reads 5,900 events per second, more
-	// than kube-apiserver sends on one watch for long. For JSON the maximum wait is four times as
-	// long, because reading and decoding an event in JSON takes about four times as long.
+	// has most of the CPU time. With waits of 150 µs, a reflector still reads 5,900 events per second.
+	// kube-apiserver does not send that many on one watch for long. For JSON the maximum wait is four
+	// times as long, because reading and decoding an event in JSON takes about four times as long.
 	maxThrottle     = 150 * time.Microsecond
 	maxThrottleJSON = 4 * maxThrottle
 	// stuckFor is the time without a read after which a handler is considered blocked: it waits for

@@ -41,8 +41,8 @@ func (p *pacing) change(n int) {
 	p.w.Flush()
 }
 
-// handle reads a cursor like a handler that needs the time per for each event, until stop is
-// called.
+// handle reads a cursor until stop is called, like a handler that needs a certain time (per) for
+// each event.
 func (p *pacing) handle(c *store.Cursor, per time.Duration, batch int) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
@@ -180,14 +180,14 @@ func TestPaceOfLargeLists(t *testing.T) {
 	}
 }
 
-// neverWatched reports whether a server that answers a WATCH with err also answers a WATCH with
-// initial events with err.
+// neverWatched reports whether a server that answers a WATCH with err gives the same answer to a
+// WATCH with initial events.
 func neverWatched(err *Error) bool {
 	return err.Sentinel == ErrUnknownResource || err.Sentinel == ErrForbidden
 }
 
-// countLists runs step for the time lasted, and returns the number of lists. The inputs in watch
-// follow each WATCH, and each list has 100,000 objects.
+// countLists runs step for a certain time (lasted), and returns the number of lists. The inputs in
+// watch follow each WATCH, and each list has 100,000 objects.
 func countLists(t *testing.T, s state, watch []input, lasted time.Duration) (lists int) {
 	t.Helper()
 	return countListsOf(t, s, watch, lasted, 100_000)
@@ -285,14 +285,14 @@ func TestBackoffAttempt(t *testing.T) {
 	}
 }
 
-// TestSizeOf checks how many small objects an object counts for.
+// TestSizeOf checks for how many small objects one object of a given size counts.
 func TestSizeOf(t *testing.T) {
 	for bytes, want := range map[int]int64{0: 1, 2 << 10: 1, 8 << 10: 2, 1 << 20: 129} {
 		check.Equal(t, sizeOf(source.Object{Raw: make([]byte, bytes)}), want, "%d bytes count for objects", bytes)
 	}
 }
 
-// slow is a source that responds to probes after the duration takes.
+// slow is a source that responds to a probe after a certain time (takes).
 type slow struct {
 	tape
 	takes time.Duration

@@ -79,10 +79,10 @@ func ParseAccept(h http.Header) Accept {
 	return a
 }
 
-// Negotiate returns the best media range for which can returns true. Ranges with a higher quality
-// are better. If qualities are equal, ranges without wildcards are better than those with
-// wildcards, and then earlier ranges are better than later ones. ok is false if can returns false
-// for all ranges.
+// Negotiate returns the best media range that the caller supports: the function can must return
+// true for it. Ranges with a higher quality are better. If qualities are equal, ranges without
+// wildcards are better than those with wildcards, and then earlier ranges are better than later
+// ones. ok is false if the caller supports no range of the header.
 func (a *Accept) Negotiate(can func(MediaRange) bool) (MediaType, bool) {
 	for _, c := range a.ranges {
 		if can(c) {
@@ -112,8 +112,8 @@ func (a *Accept) IsStrict(kind string) bool {
 	return a.strict && !slices.ContainsFunc(a.kinds, func(k string) bool { return k != kind })
 }
 
-// MediaRanges yields the media types and their parameters in a request's Accept headers. It yields
-// */* for a request without one, and omits malformed media types.
+// MediaRanges yields the media types and their parameters in a request's Accept headers. It omits
+// malformed media types. For a request without an Accept header, it yields */*.
 func MediaRanges(h http.Header) iter.Seq2[string, map[string]string] {
 	header := strings.Join(h.Values("Accept"), ",")
 	if strings.TrimSpace(header) == "" {

@@ -51,7 +51,7 @@ func NewContinueToken(rv uint64, namespace, key string) ContinueToken {
 // String returns the text of the token.
 func (t ContinueToken) String() string {
 	t.Format, t.Maker = continueFormat, continueMaker
-	raw, _ := json.Marshal(t) // strings and numbers cannot fail
+	raw, _ := json.Marshal(t) // cannot fail: the fields are strings and numbers
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 

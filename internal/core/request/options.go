@@ -43,7 +43,7 @@ type Options struct {
 
 // parameter describes a query parameter that Strict accepts.
 type parameter struct {
-	ofGet bool // a GET may have it too; if false, only a LIST or WATCH
+	ofGet bool // whether a GET may have it, and not only a LIST or WATCH
 	// strict reports whether kube-apiserver certainly reads a value in the same way as this package.
 	// For a selector, it also reports whether matching objects costs little. nil means that all values
 	// that Parse accepts are strict.

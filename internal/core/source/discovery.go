@@ -22,8 +22,9 @@ import (
 const discoveryTimeout = 32 * time.Second
 
 // Discovery requests the resources of an API server. Programs use it instead of client-go's
-// discovery client, which links the types of every built-in API and of OpenAPI. These types are a
-// third of the binary of a program that lists and watches. Its methods are safe for concurrent use.
+// discovery client, which links the types of every built-in API and of OpenAPI. Those types are a
+// third of the binary of a program that lists and watches. All methods of a Discovery are safe for
+// concurrent use.
 type Discovery struct{ rest rest.Interface }
 
 // NewDiscovery returns a client for cfg's server. It copies cfg and sends no request. The client
@@ -64,9 +65,10 @@ func (c *Discovery) REST() rest.Interface { return c.rest }
 // the wait that the server's Retry-After demands. client-go's discovery client has the same limit.
 const discoveryRetries = 10
 
-// GroupVersion requests the resources of one version of a group. It sends only one request, which
-// the caller may repeat: if the server refused, the error contains the server's Retry-After. If the
-// response cannot be decoded, the error wraps a *wire.SyntaxError.
+// GroupVersion requests the resources of one version of a group. It sends one request and never
+// repeats it. If the server refused the request, the error contains the delay of the Retry-After
+// header, after which the caller may try again. If the response cannot be decoded, the error wraps
+// a *wire.SyntaxError.
 func (c *Discovery) GroupVersion(ctx context.Context, gv schema.GroupVersion) (*metav1.APIResourceList, error) {
 	return c.request(ctx, gv, 0)
 }
@@ -81,8 +83,9 @@ func (c *Discovery) request(ctx context.Context, gv schema.GroupVersion, retries
 	return list, err
 }
 
-// get requests a path. client-go's REST client repeats the request up to retries times. into
-// receives the response's content type, and returns the value into which get decodes the response.
+// get requests a path. client-go's REST client repeats the request up to retries times. get calls
+// the function into with the response's content type, and decodes the response into the value that
+// the function returns.
 func (c *Discovery) get(ctx context.Context, path, accept string, retries int, into func(contentType string) any) (any, error) {
 	var contentType string
 	result := c.rest.Get().AbsPath(path).SetHeader("Accept", accept).MaxRetries(retries).Do(ctx).ContentType(&contentType)

@@ -77,8 +77,9 @@ func client(t *testing.T, cfg *rest.Config) *Discovery {
 	return c
 }
 
-// serve returns a client of a server that responds to each path with its value: an int as that
-// status code, a string as an aggregated response, and any other value as JSON.
+// serve returns a client of a server. The server responds to each path with the path's value in
+// answers: an int is a status code, a string is an aggregated response, and any other value is
+// encoded as JSON.
 func serve(t *testing.T, answers map[string]any) *Discovery {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, ok := answers[r.URL.Path]
@@ -191,8 +192,8 @@ func TestAggregated(t *testing.T) {
 	}
 }
 
-// TestAggregatedBeta checks that All sends only two requests to a server that supports only v2beta1
-// of aggregated discovery.
+// TestAggregatedBeta checks that All sends only two requests, for /api and /apis, if the server
+// supports aggregated discovery only in version v2beta1.
 func TestAggregatedBeta(t *testing.T) {
 	const mediaType = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 	var asked []string
@@ -226,8 +227,9 @@ func TestGroupVersion(t *testing.T) {
 	}
 }
 
-// TestGroupVersionRefused checks that GroupVersion does not repeat a refused request. The returned
-// error must have the longer of the two delays, from the Retry-After header and from the Status.
+// TestGroupVersionRefused checks that GroupVersion does not repeat a refused request. The
+// Retry-After header and the Status contain different delays; the returned error must have the
+// longer one.
 func TestGroupVersionRefused(t *testing.T) {
 	status := func(seconds int32) string {
 		raw, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,

@@ -18,8 +18,8 @@ import (
 
 // aggregated contains the media types of responses that contain all resources of all groups.
 // Servers since 1.30 support the first type, and servers since 1.27 the second. Both forms have the
-// same fields. Older servers ignore these types: they send only the groups and their versions,
-// which is also the response to a request for plain JSON.
+// same fields. Older servers ignore these types and respond as to a request for plain JSON: only
+// with the groups and their versions.
 var aggregated = []string{
 	"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
@@ -35,9 +35,9 @@ type groupVersion struct {
 	err       error                   // why resources is nil
 }
 
-// All requests all resources and subresources. It returns a list for each version of each group: in
-// the server's order of groups, the core group first, and in each group the preferred version
-// first. If it cannot get some of the lists, it returns the other lists and an error.
+// All requests all resources and subresources. It returns one list for each version of each group.
+// The groups are in the server's order, with the core group first. In each group, the preferred
+// version is first. If it cannot get some of the lists, it returns the other lists and an error.
 func (c *Discovery) All(ctx context.Context) ([]*metav1.APIResourceList, error) {
 	versions, err := c.versions(ctx, "/api", func() any { return &metav1.APIVersions{} })
 	if err != nil && !apierrors.IsNotFound(err) { // aggregated API servers have no core group
@@ -79,8 +79,8 @@ func (c *Discovery) askForMissing(ctx context.Context, versions []groupVersion) 
 	asked.Wait()
 }
 
-// versions requests the groups below a path. plain returns the value into which a response that is
-// not aggregated is decoded.
+// versions requests the groups below a path. If the response is not aggregated, versions decodes it
+// into the value that the function plain returns.
 func (c *Discovery) versions(ctx context.Context, path string, plain func() any) ([]groupVersion, error) {
 	answer, err := c.get(ctx, path, strings.Join(aggregated, ",")+","+runtime.ContentTypeJSON, discoveryRetries, func(contentType string) any {
 		if isAggregated(contentType) {

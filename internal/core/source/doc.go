@@ -4,18 +4,18 @@
 // A [Source] returns streams of objects: package wire splits a body into objects while the body
 // arrives. A Source never stores a whole LIST. [REST] is the Source for a rest.Config. [NewList]
 // and [NewWatch] read a response that another HTTP client received for a request with the Accept
-// header of [Resource.Accept]. Weir uses them to read from a user's ListerWatcher, whose transport
-// it wraps.
+// header of [Resource.Accept]. Weir uses these two functions for a user's ListerWatcher: Weir wraps
+// the transport of the ListerWatcher's client, and reads the responses there.
 //
 // # Requests
 //
 // A request asks for an encoding (protobuf with JSON as the fallback, or JSON only), and for whole
-// objects or only their metadata. The Content-Type of the response decides how its body is read. A
-// WATCH response without a Content-Type is read as JSON. The encoding of a LIST response without
-// one is guessed from its first bytes. LISTs, and WATCHes with initial events, ask for gzip,
-// because their responses are long. This package decompresses the body itself, for two reasons.
-// net/http does not count the received bytes, and it may return the last bytes of a gzip member
-// only after the next member has arrived.
+// objects or only their metadata. The Content-Type of the response decides how its body is read. If
+// a WATCH response has no Content-Type, it is read as JSON. If a LIST response has none, its
+// encoding is guessed from its first bytes. LISTs, and WATCHes with initial events, ask for gzip,
+// because their responses are long. This package decompresses the body itself, because net/http has
+// two disadvantages. It does not count the received bytes, and it may return the last bytes of a
+// gzip member only after the next member has arrived.
 //
 // # Bounds
 //

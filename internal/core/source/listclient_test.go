@@ -31,7 +31,7 @@ func TestListsUseSeparateConnections(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		onlyHTTP2 bool
-		protocols []string // the protocols that a server with only HTTP/2 offers to an HTTP/1.1 client
+		protocols []string // what a server with only HTTP/2 offers to an HTTP/1.1 client
 		want      []string
 	}{
 		{"both", false, nil, []string{"HTTP/1.1 close", "HTTP/1.1", "HTTP/2.0"}},
@@ -86,10 +86,11 @@ func TestListsUseSeparateConnections(t *testing.T) {
 	}
 }
 
-// TestListsThatGetNoAnswer checks when LISTs change from HTTP/1.1 to the WATCHes' client. If the
-// connection of the very first LIST ends without a response, the LIST is repeated immediately over
-// HTTP/2. If the first LIST waits for HeaderTimeout, it fails, and the next LIST uses HTTP/2. After
-// a successful LIST over HTTP/1.1, LISTs change only after three in a row got no response.
+// TestListsThatGetNoAnswer checks when LISTs change from their own HTTP/1.1 client to the WATCHes'
+// client, which uses HTTP/2. If the connection of the very first LIST ends without a response, this
+// LIST is repeated immediately over HTTP/2. If the first LIST waits for HeaderTimeout, it fails,
+// and the next LIST uses HTTP/2. After a successful LIST over HTTP/1.1, LISTs change if one LIST
+// gets the status 505, or if three LISTs in a row get no response.
 func TestListsThatGetNoAnswer(t *testing.T) {
 	const closes, hangs, refuses, answers = 'c', 'h', 'r', 'a'
 	for name, tc := range map[string]struct {

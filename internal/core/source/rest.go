@@ -77,8 +77,8 @@ var _ Source = (*REST)(nil)
 // TLS, proxy, UserAgent, Wrap, Dial and warning handlers. It does not use QPS and RateLimiter: a
 // Source sends few requests, and its caller limits their rate. cfg.Timeout limits the time until a
 // response starts, not the time to read it. Sources of equal configs share connections; see
-// HTTPClient. LISTs over TLS use HTTP/1.1, on separate connections, unless the server does not
-// support HTTP/1.1.
+// HTTPClient. LISTs over TLS use HTTP/1.1, on separate connections. They use the same client as
+// WATCHes if the server does not support HTTP/1.1, or if cfg has a Transport or NextProtos.
 //
 // New sends no request. The error wraps ErrResource, or describes a mistake in cfg.
 func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {

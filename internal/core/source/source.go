@@ -90,8 +90,8 @@ type Object struct {
 	Value any    // an API object; nil if Raw is set
 }
 
-// Event is one event of a WATCH. The object of an Error event always has bytes. A Watch that
-// returns Go values reports an ERROR event as Next's error instead.
+// Event is one event of a WATCH. Its object has bytes if Type is wire.Error: a Watch that returns
+// Go values reports an ERROR event only as Next's error.
 type Event struct {
 	Type     wire.EventType
 	TypeMeta wire.TypeMeta // of the object; empty if the response does not contain it

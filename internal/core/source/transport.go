@@ -30,17 +30,18 @@ import (
 //
 // A server, or a proxy in front of it, may support only HTTP/2. Some of these servers end the TLS
 // handshake or the connection of an HTTP/1.1 client, some respond with 426 or 505, and some never
-// respond. Therefore LISTs use the WATCHes' client after maxUnanswered LISTs in a row got no
-// response. They return to own if a LIST with the WATCHes' client gets no response either.
+// respond. Therefore LISTs change to the WATCHes' client after one response 426 or 505, or after
+// maxUnanswered LISTs in a row got no response. They return to own if a LIST with the WATCHes'
+// client gets no response either.
 type listTransport struct {
 	own *http.Client // the HTTP/1.1 client; nil means that LISTs use the WATCHes' client
-	// unanswered counts the LISTs in a row that got no response over HTTP/1.1. At maxUnanswered, LISTs
-	// change to the WATCHes' client.
+	// unanswered counts the LISTs in a row that got no response over HTTP/1.1. A response 426 or 505
+	// sets it to maxUnanswered. While it is maxUnanswered, LISTs use the WATCHes' client.
 	unanswered atomic.Int32
 }
 
 // maxUnanswered is how many LISTs in a row must get no response over HTTP/1.1 before LISTs change
-// to the WATCHes' client. Before the first response over HTTP/1.1, one such LIST suffices.
+// to the WATCHes' client. As long as no LIST over HTTP/1.1 got a response, one such LIST suffices.
 const maxUnanswered = 3
 
 // newListTransport returns a listTransport. It creates the client own only for TLS, and only if cfg
@@ -77,7 +78,7 @@ func (s *REST) doList(ctx context.Context, c call) (*http.Response, *stream, err
 		case ctx.Err() != nil || notConnected(err):
 			return nil, nil, err
 		case l.unanswered.Add(1) < maxUnanswered || errors.Is(err, ErrStalled):
-			// after ErrStalled, a second try could wait as long; so only the next LIST uses the other client
+			// after ErrStalled, a second try could wait as long, so the caller gets the error now
 			return nil, nil, err
 		}
 	}
@@ -103,9 +104,10 @@ func notConnected(err error) bool {
 }
 
 // HTTPClient returns a client for cfg, like rest.HTTPClientFor. In client-go, clients of equal
-// configs share a transport and its connections, unless a config has a Proxy or a Dial, because
-// client-go cannot compare functions. HTTPClient compares functions: clients also share a transport
-// if their configs contain the same function values. Copies of a config do.
+// configs share a transport and its connections. But client-go cannot compare functions, so it does
+// not share a transport if a config has a Proxy or a Dial. HTTPClient compares functions: clients
+// also share a transport if their configs contain the same function values, as copies of a config
+// do.
 func HTTPClient(cfg *rest.Config) (*http.Client, error) {
 	if cfg.Transport != nil || cfg.Proxy == nil && cfg.Dial == nil {
 		return rest.HTTPClientFor(cfg)

@@ -7,13 +7,13 @@ import (
 
 const (
 	// readBuffer is the size of a read buffer, in bytes. bulkBuffer is the size for a body that
-	// arrives faster than the caller reads it. With a larger buffer there are fewer reads. An HTTP/2
-	// client sends a window update after each read, which costs client and server more CPU time than
-	// the bytes do.
+	// arrives faster than the caller reads it. A larger buffer needs fewer reads. An HTTP/2 client
+	// sends a window update after each read, and the update costs client and server more CPU time than
+	// the bytes that were read.
 	readBuffer = 16 << 10
 	bulkBuffer = 64 << 10
-	// shrinkAfter is the number of consecutive reads that need only a small part of a grown buffer.
-	// After them, a small buffer replaces it.
+	// shrinkAfter is a number of consecutive reads that need only a small part of a grown buffer.
+	// After them, a small buffer replaces the grown one.
 	shrinkAfter = 64
 	// emptyReads is the maximum number of consecutive calls of Read that return no bytes and no error.
 	emptyReads = 100
@@ -29,8 +29,8 @@ type waiter interface {
 }
 
 // The three pools below are for buffers of size readBuffer, of size bulkBuffer, and of larger
-// sizes. A watch that waits for its next event puts its buffer here, so that other watches can use
-// it. The garbage collector frees unused buffers.
+// sizes. A watch that waits for its next event puts its buffer into one of the pools, so that other
+// watches can use it. The garbage collector frees unused buffers.
 var (
 	readBuffers  = sync.Pool{New: func() any { return new([readBuffer]byte) }}
 	bulkBuffers  = sync.Pool{New: func() any { return new([bulkBuffer]byte) }}
@@ -39,8 +39,8 @@ var (
 
 // buffer is the read buffer of a body. It starts with readBuffer bytes, and grows only when
 // received bytes fill it. First it grows to bulkBuffer, if each read fills all the free space. Then
-// it doubles while one object needs more. The callers bound the growth, because they stop reading
-// when an object exceeds its limit.
+// it doubles as often as one object needs more space. The callers bound the growth: they stop
+// reading when an object exceeds the maximum size of an object.
 type buffer struct {
 	r          io.Reader
 	buf        []byte

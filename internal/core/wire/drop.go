@@ -168,9 +168,9 @@ func (n *dropNode) addJSON(path string) error {
 	return nil
 }
 
-// appendJSON appends the value at object[i:], which is inside depth containers, without the parts
-// that n removes. It returns the index after the value. If the scanResult is not scanDone, the
-// value is malformed, and end is the index of the mistake.
+// appendJSON appends the value at object[i:] without the parts that n removes. depth is the number
+// of objects and arrays around the value. appendJSON returns the index after the value. If the
+// scanResult is not scanDone, the value is malformed, and end is the index of the mistake.
 func (n *dropNode) appendJSON(dst, object []byte, i, depth int) (_ []byte, end int, _ scanResult) {
 	isObject := i < len(object) && object[i] == '{'
 	if !isObject && (n.all == nil || i >= len(object) || object[i] != '[') {

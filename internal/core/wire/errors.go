@@ -67,8 +67,8 @@ func (e *StatusError) Error() string { return "server answered: " + e.Err.Error(
 func (e *StatusError) Unwrap() error { return e.Err }
 
 // ReadStatus decodes a body that is a Status. A protobuf body may lack the k8s\0 envelope. A JSON
-// body may lack its kind if its code is at least 400, which is the code of an error. If the body is
-// not such a Status, the error is a *SyntaxError.
+// body may lack its kind if its code is at least 400, as the codes of errors are. For any other
+// body, the error is a *SyntaxError.
 func ReadStatus(enc Encoding, body []byte) (*metav1.Status, error) {
 	s := &metav1.Status{}
 	if enc == JSON {

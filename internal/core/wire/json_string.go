@@ -125,7 +125,7 @@ func marshalJSON(v any) []byte {
 	return text
 }
 
-// comma appends a comma if dst is longer than was, its length before the first member.
+// comma appends a comma, unless the length of dst is still was, its length before the first member.
 func comma(dst []byte, was int) []byte {
 	if len(dst) > was {
 		dst = append(dst, ',')

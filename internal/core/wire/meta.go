@@ -41,10 +41,11 @@ type Meta struct {
 // initialEventsEnd is the annotation of the bookmark that ends the initial events.
 const initialEventsEnd = "k8s.io/initial-events-end"
 
-// CoalescedAnnotation is the annotation of a bookmark that precedes coalesced changes. A watch
-// cache sends them after a relist, or to a slow client: only the last change of each key. The
-// annotation's value is a resourceVersion. Up to that version, changes of different keys arrive in
-// no particular order: an older change of one object may follow a newer change of another object.
+// CoalescedAnnotation is the annotation of a bookmark that precedes coalesced changes. Coalesced
+// changes are only the last change of each key; a watch cache sends them after a relist, or to a
+// slow client. The annotation's value is a resourceVersion. Up to that version, changes of
+// different keys arrive in no particular order: an older change of one object may follow a newer
+// change of another object.
 const CoalescedAnnotation = "weir.dev/coalesced"
 
 // ReadMeta reads the metadata of an object into m and overwrites m. Fields that the object does not

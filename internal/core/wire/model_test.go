@@ -10,7 +10,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The models in this file compute what a reader must return, with other parsers than this package.
+// The models in this file compute what a reader must return. They do not use this package's
+// parsers.
 
 var (
 	errModel     = errors.New("the model refuses it")

@@ -18,11 +18,11 @@ import (
 // a map, and [3] one element of a list. [*] selects all elements of a list, or all values of a map.
 // A key with a bracket is quoted: ['a]b'].
 //
-// A path returns the same values in both encodings: those in the object's JSON. If JSON omits an
-// empty field, the path returns no value for that field in protobuf either, although the protobuf
-// message contains the field. A string is returned unchanged. A number or boolean is returned as
-// JSON writes it, and a time, quantity or int-or-string as its text. Null, objects and lists at the
-// end of a path are ignored.
+// A path returns the same values in both encodings: the values that the object's JSON contains. If
+// JSON omits an empty field, the path returns no value for that field in protobuf either, although
+// the protobuf message contains the field. A string is returned unchanged. A number or boolean is
+// returned as JSON writes it, and a time, quantity or int-or-string as its text. If the value at
+// the end of a path is null, an object or a list, the path does not return it.
 type Path struct {
 	text  string
 	enc   Encoding
@@ -205,9 +205,9 @@ func (p *Path) appendProtoField(dst [][]byte, f *protoField, offset int64, steps
 	return dst, nil
 }
 
-// appendPacked appends the numbers that step selects from b, a packed list of numbers. count is the
-// number of elements of the list in front of b. appendPacked returns count plus the number of
-// elements in b.
+// appendPacked appends the numbers that step selects from b, one packed part of a list of numbers.
+// count is the number of the list's elements before b. appendPacked returns count plus the number
+// of elements in b.
 func (p *Path) appendPacked(dst [][]byte, b []byte, step *protoStep, count int) ([][]byte, int, bool) {
 	for i := 0; i < len(b); count++ {
 		var f protoField

@@ -154,9 +154,9 @@ func resolvePath(goType reflect.Type, path string) ([]protoStep, fieldType, erro
 	return steps, at, nil
 }
 
-// mergeList appends more to steps. A single step without a field number selects elements of the
-// list or map that the last step reached. So it replaces the last step, and gets the last step's
-// field number.
+// mergeList appends more to steps. If more is a single step without a field number, it selects
+// elements of the list or map that the last step in steps reached. Then it replaces that last step
+// and gets its field number.
 func mergeList(steps, more []protoStep) []protoStep {
 	if len(more) == 1 && more[0].num == 0 {
 		last := len(steps) - 1
