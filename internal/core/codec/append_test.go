@@ -25,7 +25,7 @@ func appends(t *testing.T, d *decoder, raw []byte) (slices int) {
 	t.Helper()
 	want := reflect.New(d.goType).Interface().(protoMessage)
 	check.NoError(t, want.Unmarshal(raw))
-	for range 4 { // field by field, while a template is made, as a copy
+	for range 4 { // decoded by fields, then into a template, then as a copy of it
 		a, err := d.private(raw)
 		b, c, other := d.versions(raw, raw)
 		if err != nil || other != nil {

@@ -173,10 +173,10 @@ func (c *Codec) setTypeMeta(object any) any {
 
 // Encode encodes a value for Decode. It uses protobuf if the type has a protobuf form, and
 // otherwise JSON. It writes the value's apiVersion and kind before the protobuf message, unless
-// Decode sets the same ones without them. ok is false if the value does not have the codec's type,
-// or if Decode would not return an equal value. It is also false if Equal cannot compare values of
-// the type. For this comparison, a nil slice or map equals an empty one, and the zone of a time
-// does not matter.
+// Decode sets the same apiVersion and kind when they are missing. ok is false if the value does not
+// have the codec's type, or if Decode would not return an equal value. It is also false if Equal
+// cannot compare values of the type. For this comparison, a nil slice or map equals an empty one,
+// and the zone of a time does not matter.
 func (c *Codec) Encode(value any) ([]byte, bool) {
 	if c.goType == nil || reflect.TypeOf(value) != c.goType || reflect.ValueOf(value).IsNil() || c.incomparable.Load() {
 		return nil, false

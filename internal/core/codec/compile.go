@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// compiler builds a message, which describes the fields of a struct type, for one type and for all
-// types inside it. A type may contain itself.
+// compiler builds a message for one struct type, and for each struct type inside it. A message
+// describes the fields of its type. A type may contain itself.
 type compiler struct {
 	messages map[reflect.Type]*message
 	fields   []*field // of all messages

@@ -78,7 +78,7 @@ func (l lossy) mayChange(t reflect.Type) bool {
 }
 
 // keepsFields reports whether encoding preserves all fields of a struct. It does not check the
-// field with index aside.
+// field whose index is aside.
 func (l lossy) keepsFields(v reflect.Value, aside int) bool {
 	for _, f := range l[v.Type()] {
 		switch {

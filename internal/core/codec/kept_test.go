@@ -14,8 +14,8 @@ import (
 )
 
 // TestKeptPartsKeepNothingElse checks, for each way to decode, that a program can keep some parts
-// of a value without keeping the whole value in memory. These parts are texts, maps, copies of
-// owner references, numbers and times, and pointers to numbers and times in the value's structs.
+// of a value without keeping the whole value in memory. These parts are: texts; maps; copies of
+// owner references, numbers and times; pointers to numbers or times in the value's structs.
 // Handlers often keep such parts of each object while the object exists.
 func TestKeptPartsKeepNothingElse(t *testing.T) {
 	var kept keptParts
@@ -51,7 +51,7 @@ type keptParts struct {
 func (k *keptParts) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func() error) {
 	t.Helper()
 	d := decoderFor(typ)
-	for way := range 5 { // field by field, while a template is made, as a copy
+	for way := range 5 { // decoded by fields, then into a template, then as a copy of it
 		a, err := d.private(raw)
 		b, c, other := d.versions(raw, raw)
 		shared, another := d.shared(raw)

@@ -110,8 +110,9 @@ func (s *scratch) foundAs(f *field, v value, end int) int {
 	return end
 }
 
-// fieldEnd returns the end of the field f that starts at begin: of all its consecutive values, or
-// for a pointer of the first value. A negative result is an error.
+// fieldEnd returns the end of the field f that starts at begin. For a pointer, that is the end of
+// the first value. For a slice or map, it is the end of all consecutive values. A negative result
+// is an error.
 func (s *scratch) fieldEnd(f *field, begin, pos, end int) int {
 	raw, tag := s.raw[:end], s.raw[begin:pos]
 	for {

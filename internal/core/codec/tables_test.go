@@ -118,7 +118,7 @@ func inCommon(a, b *corev1.Pod) (n int) {
 }
 
 // TestUnknownLayouts checks that this release of Go has the known layouts, and that Unmarshal
-// decodes objects on a release that does not.
+// decodes objects on a release that has different layouts.
 func TestUnknownLayouts(t *testing.T) {
 	if !slicesKnown() || !stringsKnown() || !mapsKnown() || !structsKnown() {
 		t.Fatalf("slices %v, strings %v, maps %v, structs %v", slicesKnown(), stringsKnown(), mapsKnown(), structsKnown())

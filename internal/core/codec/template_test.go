@@ -44,8 +44,8 @@ func (c *copier) decode(raw []byte) any {
 	return nil
 }
 
-// TestCopies changes the bytes of an object at random, also so that they are malformed. The copy of
-// a template must equal Unmarshal's result, and the template must not change.
+// TestCopies changes the bytes of an object at random. Some changes make the bytes malformed. The
+// copy of a template must equal Unmarshal's result, and the template must not change.
 func TestCopies(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	copied, all := 0, allTypes()

@@ -19,9 +19,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestVersions changes the bytes of a version at random, also so that they are malformed. Each of
-// the two decoded versions must equal Unmarshal's result. A change of one value must change neither
-// the other value nor values that are decoded later.
+// TestVersions changes the bytes of a version at random. Some changes make the bytes malformed.
+// Each of the two decoded versions must equal Unmarshal's result. A change of one value must change
+// neither the other value nor values that are decoded later.
 func TestVersions(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	eachRandom(t, 1, func(typ reflect.Type, _ protoMessage, raw []byte) { versions(t, typ, raw, random, 4) })
@@ -154,8 +154,8 @@ func TestVersionsOfUnlikePods(t *testing.T) {
 	}
 }
 
-// TestRepeatedKeys checks maps in which several entries have the same key. The last of these
-// entries must be decoded, in an object that differs from the template in any of them.
+// TestRepeatedKeys checks maps in which several entries have the same key. The decoder must use the
+// last of these entries, whichever of them differs from the template.
 func TestRepeatedKeys(t *testing.T) {
 	labels := func(entries ...string) []byte {
 		var meta []byte

@@ -76,8 +76,8 @@ func (w *sweep) due(now time.Time) iter.Seq[*store.Object] {
 	}
 }
 
-// note adds a batch to passed. n is the number of all objects, and before is the last key visited
-// before the batch. first is true if the batch started at w.start.
+// note adds batch, the number of objects in a batch, to passed. n is the number of all objects, and
+// before is the last key visited before the batch. first is true if the batch started at w.start.
 func (w *sweep) note(first bool, before string, batch, n int) {
 	switch passed := w.passed.Load(); {
 	case first:

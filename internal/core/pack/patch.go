@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	seedLength = 8 // a copy at another distance must start with this number of equal bytes
+	seedLength = 8 // a copy at a new distance must start with this number of equal bytes
 	indexEvery = 4 // the distance of two indexed places of the base
 	// patchSeek is the number of consecutive literals after which a patch builds an index of the next
 	// patchWindow bytes of the base. A distance is the position of bytes in the base minus their

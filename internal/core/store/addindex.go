@@ -108,8 +108,9 @@ func (b *indexBuilder) follow(sn *Snapshot) (err error) {
 	return err
 }
 
-// eachDifference calls visit for each key whose versions in two frozen tables differ. was or is is
-// nil if that table does not have the key. eachDifference skips leaves that are in both tables.
+// eachDifference compares two frozen tables. For each key whose versions differ, it calls visit
+// with the version in before (was) and the version in after (is). If a table does not have the key,
+// its version is nil. eachDifference skips leaves that are in both tables.
 func eachDifference(before, after *tree[string, *Object], visit func(was, is *Object)) {
 	shared := make(map[*leaf]bool)
 	before.eachLeaf(func(l *leaf) { shared[l] = false })
@@ -136,8 +137,8 @@ func eachDifference(before, after *tree[string, *Object], visit func(was, is *Ob
 	})
 }
 
-// change removes the index entries of version was, and adds the index entries of version is. Either
-// version may be nil.
+// change removes the index entries of the old version (was), and adds the index entries of the new
+// version (is). Either version may be nil.
 func (b *indexBuilder) change(was, is *Object) error {
 	if err := b.each(was, b.index.remove); err != nil {
 		return err

@@ -12,12 +12,12 @@ import (
 )
 
 // TestPutAllocates checks what Put allocates: nothing for a version that is already in the table,
-// and only the Object and its packed bytes for a new version. (With -race, pools drop entries at
-// random.)
+// and only the Object and its packed bytes for a new version. With -race, the test is skipped,
+// because pools then drop entries at random.
 func TestPutAllocates(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	defer func(was bool) { checking = was }(checking)
-	checking = false // it allocates
+	checking = false // the checks allocate
 	set := newBenchSet(t, wire.Protobuf, 1000)
 	s := newStore(t, Config{Encoding: wire.Protobuf})
 	w := s.Writer(Scope{})

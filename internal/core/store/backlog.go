@@ -5,10 +5,10 @@ package store
 //
 // A backlog uses memory for its entries and, in each entry, for the version that the cursor saw
 // last. With byUID it also keeps the last versions of objects that were created and deleted before
-// the cursor read them, but only the newest maxGone. So the size of the backlog is bounded by the
-// number of objects that the cursor has seen or that are in the table. The newest version in an
-// entry needs no additional memory: it is also in the table, or in the log as the old version of
-// the key's next change. The log's lock guards the backlog.
+// the cursor read them, but only the newest maxGone. So the number of objects that the cursor has
+// seen or that are in the table, plus maxGone, bounds the size of the backlog. The newest version
+// in an entry needs no additional memory: it is also in the table, or in the log as the old version
+// of the key's next change. The log's lock guards the backlog.
 type backlog struct {
 	byUID   bool
 	entries map[string]*backlogEntry // by key; if byUID is set, only of objects that exist
@@ -32,8 +32,8 @@ type backlog struct {
 // would grow with each such object.
 const maxGone = 16384
 
-// backlogEntry represents all dropped changes of one key. Its Old is the version that the cursor
-// saw last.
+// backlogEntry represents all dropped changes of one key. Old is the version that the cursor saw
+// last.
 type backlogEntry struct {
 	Change
 	// last is the last version of an object that was created and deleted before the cursor read it.

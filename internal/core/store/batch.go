@@ -48,8 +48,8 @@ const (
 	// time to start the goroutine than it saves.
 	packApart = 8
 	packTime  = 10 * time.Microsecond
-	// Objects count as frequent if the mean time between two of them is below fastTime. The store
-	// patches frequent objects instead of packing them.
+	// Objects count as frequent if the mean time between two consecutive objects is below fastTime.
+	// The store patches frequent objects instead of packing them.
 	fastTime = 100 * time.Microsecond
 	// fastLasts is how long the store patches objects after they were frequent.
 	fastLasts = time.Second
@@ -66,7 +66,7 @@ type pending struct {
 	writer    *Writer
 	raw       []byte      // New's bytes until they are packed, without a uid that was cut out
 	value     *decodedBox // New's decoded value, or nil if the caller did not pass it
-	late      bool        // a deletion whose version, or a higher one, the source has already reported
+	late      bool        // a deletion; the source has already reported its version or a higher one
 	coalesced uint64      // of a deletion: see Writer.Coalesced
 	from, to  int         // the range of its index changes
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // If checking is true, the store checks its state after each change, and ends the program if the
-// state breaks a rule. Tests and the build tag invariants set it. The comments of the fields, of
-// backlog and in owners.go contain the rules.
+// state breaks a rule. Tests and the build tag invariants set it. The rules are in the comments of
+// the fields, in the comment of backlog, and in owners.go.
 var checking = checks.Invariants
 
 // checkEntries is the maximum number of entries that one check reads. If a backlog is longer, only

@@ -174,7 +174,7 @@ func follow(t *testing.T, s *Store, c *Cursor, pace int, stop *atomic.Bool) {
 		if n == 0 {
 			select {
 			case <-c.Ready():
-			case <-time.After(10 * time.Millisecond): // stop is not signalled
+			case <-time.After(10 * time.Millisecond): // to read stop again
 			}
 		}
 	}

@@ -13,9 +13,9 @@ import (
 //
 // Next returns the backlog first: one change for each key, ordered by the revision of the key's
 // last change. Then it returns the rest of the log. An Awaited change also has the newest state,
-// but the position of its key's first change. So when Next returns a change that is not Awaited, it
-// has already returned all changes of lower revisions, except those that are part of a later
-// coalesced change.
+// but it has the position of its key's first change. So when Next returns a change that is not
+// Awaited, it has already returned all changes of lower revisions. The only exceptions are changes
+// that a later coalesced change replaces.
 //
 // The cursor returns no change for a key in two cases: the key was created and deleted while the
 // cursor was behind, or its version is again the one that the cursor returned last. So a cursor
@@ -87,8 +87,8 @@ func (s *Store) Cursor() *Cursor {
 //     object, and the creation of the second.
 //
 // So a cursor that is behind also uses memory for the last version of each object in the first
-// case. If a new object replaces one without a DELETED event, a cursor that keeps up returns a
-// single change from one uid to the other.
+// case. The server may replace an object by a new one with the same name and send no DELETED event.
+// Then a cursor that keeps up returns a single change, from the old uid to the new one.
 func (s *Store) NotifyingCursor(to Notifier, owner any) *Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,10 +263,10 @@ func (c *Cursor) revision() uint64 {
 	return c.pos - 1
 }
 
-// Saw reports whether o is the newest version of its key and Next has returned the change to o. A
-// resync delivers o again only if Saw returns true, because the handler must receive the change to
-// o first. For a version that was replaced or deleted, Saw returns false even if Next returned it:
-// the log may have coalesced the change to o with a later one.
+// Saw reports whether o is the newest version of its key and Next has returned the change whose New
+// is o. A resync delivers o again only if Saw returns true, because the handler must receive that
+// change first. For a version that was replaced or deleted, Saw returns false even if Next returned
+// it: the log may have coalesced that change with a later one.
 func (c *Cursor) Saw(o *Object) bool {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
@@ -369,9 +369,9 @@ func (c *Cursor) signalNow() {
 	}
 }
 
-// signal signals cursors. Usually all handlers of a store share one notifier. So signal calls the
-// notifier of the first cursor that has one only once, with the owners of all its cursors. owners
-// is scratch memory, which signal returns empty for reuse.
+// signal signals cursors. It takes the notifier of the first cursor that has one, and calls that
+// notifier only once, with the owners of all cursors that have it. Usually all handlers of a store
+// share one notifier. owners is scratch memory, which signal returns empty for reuse.
 func signal(cursors []*Cursor, owners []any) []any {
 	var to Notifier
 	for _, c := range cursors {

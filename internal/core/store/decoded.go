@@ -34,7 +34,7 @@ const (
 	usedNow = usedSinceSweep | usedSinceHand | usedEver
 )
 
-// touch records a read, and reports whether it is not the first read of the value. d may be nil.
+// touch records a read, and reports whether the value was read before. d may be nil.
 func (d *decodedEntry) touch() (again bool) {
 	if d == nil {
 		return false

@@ -18,9 +18,9 @@ const sweepChunk = 1024
 // entries, skips each entry that was read after the hand last passed it, and drops the reference of
 // the next one.
 //
-// One goroutine sweeps the entries, and releases those that were not read for the idle time. It
-// starts with the first entry or list. It ends when there is neither an entry nor a list, or with
-// close. A goroutine that holds mu takes no other lock.
+// One goroutine sweeps the entries, and releases those that were not read for the idle time. The
+// goroutine starts when the first entry or list is added. It ends when there is neither an entry
+// nor a list, or with close. A goroutine that holds mu takes no other lock.
 type decodedCache struct {
 	idle   time.Duration
 	budget int64 // 0: none

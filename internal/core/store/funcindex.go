@@ -62,9 +62,9 @@ func (f *foundObjects) get(value string) (objects []*Object, ok bool) {
 	return objects, ok
 }
 
-// put caches the objects under a value. If one of them is no longer in the table, as in an older
-// snapshot, put caches none of them: dirtyKeys counted that version before it was cached, so the
-// bound of the cached versions would not hold.
+// put caches the objects under a value. If one of the objects is no longer in the table, because
+// the snapshot is old, put caches none of them. dirtyKeys has already counted the replacement of
+// that version, so it might not drop the version in time.
 func (f *foundObjects) put(value string, objects []*Object) {
 	if slices.ContainsFunc(objects, func(o *Object) bool { return !o.live() }) {
 		return
@@ -172,8 +172,8 @@ func (x *funcIndex) eachOlder(sn *Snapshot, visit func(o *Object, values []strin
 }
 
 // catchUp moves the index to sn if sn is newer. If the index must be built, catchUp builds it from
-// a new snapshot, which may be newer than sn. If a decoder that panics, or a function that ends its
-// goroutine, interrupts catchUp, the next query builds the index again.
+// a new snapshot, which may be newer than sn. A panic of the decoder may interrupt catchUp, and so
+// may a function that ends its goroutine. The next query then builds the index again.
 func (x *funcIndex) catchUp(sn *Snapshot) {
 	if x.built && sn.revision <= x.upTo {
 		return
@@ -252,8 +252,8 @@ func (x *funcIndex) evaluate(versions func(yield func(*Object) bool)) {
 	})
 }
 
-// set replaces the values of o's key by values. If the function failed with err, the key gets no
-// values.
+// set gives the key of o new values in the index, and removes its old ones. If the function failed
+// with err, the key gets no values.
 func (x *funcIndex) set(o *Object, values []string, err error) {
 	was := x.byKey[o.key]
 	if err != nil {

@@ -19,7 +19,7 @@ func TestFuncIndexOfOldSnapshotsKeepsNothing(t *testing.T) {
 	const n = 2 * dirtySlack
 	for _, tc := range []struct {
 		name          string
-		before, after int // queries with the snapshot, before and after the objects are replaced
+		before, after int // number of queries before, and after, the objects are replaced
 		// The number of other objects that are added after the first queries, and before the last
 		// snapshot.
 		fresh    int

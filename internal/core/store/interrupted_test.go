@@ -12,9 +12,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestInterruptedFuncIndex checks queries after one that was interrupted, because a decoder
-// panicked or a function ended its goroutine. They must return all objects. The interruption occurs
-// while the index is built, catches up, or is built again.
+// TestInterruptedFuncIndex checks the queries that follow an interrupted query. That query was
+// interrupted because a decoder panicked or a function ended its goroutine. The later queries must
+// return all objects. The interruption occurs while the index is built, catches up, or is built
+// again.
 func TestInterruptedFuncIndex(t *testing.T) {
 	const n = 100
 	for _, how := range []string{"panic", "goexit"} {

@@ -15,7 +15,7 @@ func TestKeepHeld(t *testing.T) {
 	for name, test := range map[string]struct {
 		rebase       bool
 		owner        uint8 // of the writer that put the version in the table
-		uid, version int   // of what the list has
+		uid, version int   // of the listed object
 		wantGone     bool
 	}{
 		"a newer version":           {uid: 1, version: 7},

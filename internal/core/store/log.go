@@ -181,10 +181,10 @@ func (l *changeLog) next() uint64 { return l.base + uint64(l.len()) }
 
 func (l *changeLog) at(rev uint64) *Change { return &l.records[l.head+int(rev-l.base)] }
 
-// append adds records, the first of which has revision l.next(). held is the number of objects in
-// the table. append appends the cursors that waited for records to woken, and returns woken. The
-// caller signals them after it has released all locks: otherwise the first of a thousand readers
-// would wait for the lock until the last one is woken.
+// append adds the records to the log. The first record must have revision l.next(). held is the
+// number of objects in the table. append appends to woken the cursors that must now be signalled,
+// and returns woken. The caller signals them after it has released all locks: otherwise the first
+// of a thousand readers would wait for the lock until the last one is woken.
 func (l *changeLog) append(records []Change, held int, woken []*Cursor) []*Cursor {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,8 +230,8 @@ func (l *changeLog) await(n int) {
 	}
 }
 
-// awaitVersion makes SyncedThrough wait for the change to o. Another writer has put o, and the
-// first replace of the calling writer also contains it.
+// awaitVersion makes SyncedThrough wait for the change whose New is o. Another writer has put o,
+// and the first replace of the calling writer also contains it.
 func (l *changeLog) awaitVersion(o *Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -56,8 +56,8 @@ func (m *model) await(key string) {
 	}
 }
 
-// read reads a few changes. It checks that the old version of each change is the last version of
-// the key.
+// read reads a few changes. It checks that the old version of each change is the version of the key
+// that the cursor returned last.
 func (m *model) read(c *modelCursor) int {
 	m.t.Helper()
 	buf := make([]Change, c.pace)

@@ -20,7 +20,8 @@ type modelServer struct {
 	now    map[string]*corev1.Pod // the current state; nil: not computed yet
 }
 
-// serverChange is one write: it replaces was by is. One of them may be nil.
+// serverChange is one write, which replaces the old version (was) by the new version (is). One of
+// them may be nil.
 type serverChange struct {
 	rv      int
 	was, is *corev1.Pod

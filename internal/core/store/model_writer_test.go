@@ -20,8 +20,8 @@ type modelWriter struct {
 	// high is the newest version in the lists that broke off after the last complete list.
 	high int
 	last func() // repeats the last event
-	// owes is true from a list that was started after another source had found that the server went
-	// back, until such a list has ended.
+	// owes is set when a list starts after another source has found that the server went back. It is
+	// cleared when a list is complete. Until then the source must list again.
 	owes     bool
 	must     bool              // it has not listed yet, or not after a restore of the server
 	listed   bool              // at least one list was complete

@@ -184,8 +184,8 @@ func (w *Writer) keepUnconfirmed(o *Object) {
 	w.unconfirmed[o.key] = unconfirmedVersion{o, !w.replacing}
 }
 
-// confirm decides about the unconfirmed versions when the writer becomes current to at. It puts the
-// right ones into the table, and drops the wrong ones. The others stay unconfirmed.
+// confirm decides about the unconfirmed versions when the writer becomes current to the version at.
+// It puts the right ones into the table, and drops the wrong ones. The others stay unconfirmed.
 func (w *Writer) confirm(at progress) {
 	for key, u := range w.unconfirmed {
 		if w.s.batch.has([]byte(key)) {
@@ -214,8 +214,8 @@ func (w *Writer) confirm(at progress) {
 	}
 }
 
-// isRight is called when the source is current to at. It reports whether the unconfirmed version is
-// right, and held, which is newer, is wrong.
+// isRight is called when the source is current to the version at. It reports whether the
+// unconfirmed version is right, and held, which is newer, is wrong.
 func (w *Writer) isRight(u unconfirmedVersion, held *Object, at progress) bool {
 	switch {
 	case held.flags&flagManual != 0:
@@ -234,7 +234,7 @@ func (w *Writer) isRight(u unconfirmedVersion, held *Object, at progress) bool {
 }
 
 // isBack decides about an unconfirmed version of an object that is not in the table. right reports
-// whether the object exists. If decided is false, that is not certain yet.
+// whether the object exists. If decided is false, the decision is not certain yet.
 //
 // A source reported the deletion of the object. The decision is certain when this writer's source
 // has reported all changes up to that deletion. If this source then still has the version, the
@@ -257,9 +257,9 @@ func (w *Writer) isBack(o *Object, at progress) (right, decided bool) {
 
 // Outdated reports whether another writer has found that the server went back after this writer's
 // last list was requested. The list was requested when ListRequested was called or, without that
-// call, when BeginReplace was called. If so, this writer's source must be listed again. Until the
-// writer's next BeginReplace, its Put, Delete, EndReplace and Progress have no effect. Outdated is
-// safe for concurrent use.
+// call, when BeginReplace was called. If Outdated returns true, this writer's source must be listed
+// again. Until the writer's next BeginReplace, its Put, Delete, EndReplace and Progress have no
+// effect. Outdated is safe for concurrent use.
 func (w *Writer) Outdated() bool {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()

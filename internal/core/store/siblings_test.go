@@ -15,7 +15,7 @@ import (
 )
 
 // versionsOfPods returns the bytes and metadata of pods in several versions. The resourceVersion of
-// each is its index plus one. In every other version, a pod is not similar to its group.
+// each is its index plus one. In every second version, a pod is not similar to its group.
 func versionsOfPods(t *testing.T, pods, versions int) (raws [][]byte, metas []wire.Meta) {
 	t.Helper()
 	sims := []*podsim.Pods{podsim.NewUnlike(20_000, 1), podsim.NewUnlike(20_000, 2)}
@@ -42,8 +42,8 @@ func versionsOfPods(t *testing.T, pods, versions int) (raws [][]byte, metas []wi
 	return raws, metas
 }
 
-// readVersions reads the newest version of one key after another, and old versions that it keeps,
-// until done is true. It compares them with raws.
+// readVersions reads until done is true: the newest versions of the keys, one key after another,
+// and old versions that it has kept. It compares all of them with raws.
 func readVersions(t *testing.T, s *Store, keys []string, raws [][]byte, first int, done *atomic.Bool) {
 	var kept []*Object
 	check := func(o *Object) {
@@ -105,11 +105,11 @@ func TestSiblingsUnderChange(t *testing.T) {
 	}
 }
 
-// TestMemoryCountsPins checks that Memory counts a base whose own object changed or was deleted as
-// a dictionary, while other objects are packed against the base.
+// TestMemoryCountsPins checks a base whose own object has changed or was deleted, while other
+// objects are still packed against the base. Memory must count the base as a dictionary.
 func TestMemoryCountsPins(t *testing.T) {
 	testenv.SkipUnderRace(t)
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection drops unpacked bases
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a garbage collection drops unpacked bases
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})
 	sim := podsim.NewUnlike(20_000, 1)

@@ -64,8 +64,8 @@ func (sn *Snapshot) Revision() uint64 { return sn.revision }
 // or "" if there was no such version; see Store.ResourceVersion.
 func (sn *Snapshot) ResourceVersion() string { return sn.rv }
 
-// KeptBytes estimates the memory that is in use only because the caller keeps sn in addition to
-// later, a newer snapshot. If later is nil, KeptBytes compares sn with the current state of the
+// KeptBytes estimates the memory that is in use only because the caller keeps sn in addition to a
+// newer snapshot (later). If later is nil, KeptBytes compares sn with the current state of the
 // store. The memory consists of the versions that were replaced between the two states, and of
 // nodes of the table. Some of these versions may also be in the log. If one object was replaced
 // repeatedly, the estimate is too high, but it is never more than the whole snapshot.
@@ -195,8 +195,9 @@ func (sn *Snapshot) ByFrom(index, value, key string) (iter.Seq[*Object], error) 
 	}, nil
 }
 
-// CountBy counts the objects that have value in an index by label or field. It stops counting at
-// most, and then returns most. ok is false if there is no such index.
+// CountBy counts the objects that have value in an index by label or field. most is the limit: when
+// CountBy has counted that many objects, it stops and returns most. ok is false if there is no such
+// index.
 func (sn *Snapshot) CountBy(index, value string, most int) (n int, ok bool) {
 	x := sn.byteIndex(index)
 	if x == nil {

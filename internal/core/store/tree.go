@@ -46,7 +46,7 @@ func (t *tree[K, V]) freeze() tree[K, V] {
 }
 
 // lower returns the position of the first item of a leaf whose key is not below key. found reports
-// whether its key is key.
+// whether the key of that item is equal to key.
 func (t *tree[K, V]) lower(n *treeNode[K, V], key K) (i int, found bool) {
 	lo, hi := 0, len(n.items)
 	for lo < hi {

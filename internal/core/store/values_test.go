@@ -233,9 +233,9 @@ func TestValuesOfDroppedChanges(t *testing.T) {
 	}
 }
 
-// TestValuesOfUpdate checks the argument earlier of Decode for an update: the old version with its
-// value, and whether a caller has received that value. If Decode fails, each version must be
-// decoded alone, and the error must name the object.
+// TestValuesOfUpdate checks what Decode receives for an update in its argument earlier: the old
+// version with its value, and whether a caller has received that value. If Decode fails, each
+// version must be decoded alone, and the error must name the object.
 func TestValuesOfUpdate(t *testing.T) {
 	var olds []codec.Version
 	fails := false
@@ -304,8 +304,8 @@ func TestValuesThatComeWithAVersion(t *testing.T) {
 	}
 }
 
-// TestDecodedReads checks that DecodedReads counts reads that decode, and reads that do not,
-// separately.
+// TestDecodedReads checks that DecodedReads counts separately the reads that decode an object and
+// the reads that find a decoded value.
 func TestDecodedReads(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	fillPods(t, s, 2)

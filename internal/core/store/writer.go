@@ -99,9 +99,9 @@ func (s *Store) Writer(sc Scope) *Writer {
 
 // ManualWriter returns a writer for objects that the caller puts or deletes without a server. It
 // exists in addition to the registered writer of the scope, and has the same owner. So the next
-// replace of the registered writer deletes the objects that are not in its list, and overwrites
-// those of which its list has another version. A manual writer accepts any version, and does not
-// count for Synced or ResourceVersion. Do not use it for replaces.
+// replace of the registered writer deletes the objects that are not in its list. It also overwrites
+// the objects of which the list has a different version. A manual writer accepts any version, and
+// does not count for Synced or ResourceVersion. Do not use it for replaces.
 func (s *Store) ManualWriter(sc Scope) *Writer {
 	return &Writer{s: s, scope: sc, bit: 1 << (sc.Owner & 31), synced: true, manual: true}
 }
@@ -137,9 +137,9 @@ func (w *Writer) Err() error {
 // reading an indexed field. After an error the store does not have the object.
 func (w *Writer) Put(m *wire.Meta, raw []byte) error { return w.PutAs(m, raw, raw, nil) }
 
-// PutAs is like Put, but the stored bytes are raw, and the source has sent the bytes received. The
-// two differ if a program has changed the object. To find out whether a later version is unchanged,
-// the store compares it with received. If received is nil, the store compares only the
+// PutAs is like Put for an object that a program may have changed. received contains the bytes that
+// the source has sent, and raw contains the bytes to store. To find out whether a later version is
+// unchanged, the store compares it with received. If received is nil, the store compares only the
 // resourceVersions. m has the labels of raw. value is the decoded value of raw, for Store.Values,
 // or nil.
 func (w *Writer) PutAs(m *wire.Meta, received, raw []byte, value any) error {
@@ -219,9 +219,9 @@ func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.delete(m, raw, false, nil) }
 
 // DeleteAs is like Delete, and also reports, as Change.Final, the state in which the object was
-// deleted. The state is the bytes final or, if value is not nil, the Go value. final is like raw of
-// PutAs, and value like value of PutValue. The log stores the state with the change. A cursor that
-// falls behind the log does not receive it.
+// deleted. The state is the bytes in final or, if value is not nil, the Go value in value. final is
+// like raw of PutAs, and value is like value of PutValue. The log stores the state with the change.
+// A cursor that falls behind the log does not receive it.
 func (w *Writer) DeleteAs(m *wire.Meta, final []byte, value any) error {
 	return w.delete(m, final, false, func(o *Object) {
 		if value != nil {
@@ -458,8 +458,9 @@ func (w *Writer) delete(m *wire.Meta, raw []byte, missed bool, setFinal func(o *
 // resourceVersions, and EndReplace also deletes objects whose resourceVersions are higher than the
 // list's.
 //
-// If a replace with rebase is aborted and another one starts with rebase, the store assumes another
-// restore of the server. It does not if the source reported nothing in between.
+// If a replace with rebase is aborted and the next replace also starts with rebase, the store
+// assumes that the server was restored a second time. If the source has reported nothing between
+// the two, the store does not assume this.
 func (w *Writer) BeginReplace(rebase bool) {
 	for _, outdated := range w.beginReplace(rebase) {
 		outdated()

@@ -288,7 +288,7 @@ func (b *Budget) Excess(level int) int64 {
 
 // Usage contains the statistics of a level of a Budget.
 type Usage struct {
-	// Used is the number of bytes that the level uses, and Peak is the highest value of Used so far.
+	// Level is the name of the level.
 	Level string
 	// Used is the number of bytes that the level uses, and Peak the highest such number so far.
 	Used, Peak int64

@@ -107,7 +107,8 @@ func TestAddAndMove(t *testing.T) {
 	(&Charge{}).Release()
 }
 
-// TestFair checks that a share of a fair level uses at most as many bytes as it leaves free.
+// TestFair checks that a share of a fair level can use at most as many bytes as are then still free
+// in the level.
 func TestFair(t *testing.T) {
 	b := New(100, Level{Name: "fair", Most: 64, Fair: true}, Level{Name: "rest"})
 	take := func(share string) (n int64) {

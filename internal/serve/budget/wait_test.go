@@ -10,8 +10,8 @@ import (
 )
 
 // TestWait checks that bytes that do not fit are charged when enough bytes are removed. Waiting
-// calls are served in their order and leave their spare bytes free. A wait that ends first charges
-// nothing.
+// calls are served in their order and leave their spare bytes free. A call whose context ends
+// before enough bytes are removed charges nothing.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := small()

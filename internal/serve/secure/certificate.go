@@ -44,7 +44,7 @@ func NewAuthority(name string, validity time.Duration) (*Authority, error) {
 	return &Authority{ca, key}, nil
 }
 
-// sign returns a certificate for the public key of key. The certificate is signed with key, too.
+// sign returns a certificate for the public key of key, and signs the certificate with key.
 func sign(template, by *x509.Certificate, key crypto.Signer) (*x509.Certificate, error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, by, key.Public(), key)
 	if err != nil {

@@ -167,9 +167,9 @@ func (b *body) hold(n int) error {
 // unbuffered is the writer below the buffer of a body. It writes the buffered bytes to the client.
 type unbuffered struct{ *body }
 
-// Write writes nothing after the client has disconnected, because not every ResponseWriter reports
-// a disconnected client. The first Write without a Content-Length header means that the body is
-// larger than the buffer.
+// Write first checks whether the client has disconnected, and then writes nothing: not every
+// ResponseWriter reports a disconnected client. The first Write without a Content-Length header
+// means that the body is larger than the buffer.
 func (u unbuffered) Write(p []byte) (int, error) {
 	b := u.body
 	if err := b.ctx.Err(); err != nil {

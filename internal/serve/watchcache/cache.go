@@ -42,8 +42,8 @@ type Config struct {
 	// nil: the watcher writes each change immediately.
 	Flush *FlushPacer
 	// ExpireLate ends a watch with 410 Expired in two cases: the watch has fallen behind the change
-	// log, or a relist found its next change, which may then replace several changes. false: the
-	// cache sends such a watch one change per key instead.
+	// log, or a relist found the watch's next change, which may then replace several changes. false:
+	// the cache sends such a watch one change per key instead.
 	ExpireLate bool
 	// WatchBuffer is called at the start of each watch and returns how many changes may wait for the
 	// watch. If more changes wait, the cache closes the watch without an error, as kube-apiserver's

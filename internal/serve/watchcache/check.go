@@ -14,7 +14,7 @@ var checking = checks.Invariants
 // checkSubscriptions is the number of subscriptions up to which the hub checks each of them.
 const checkSubscriptions = 64
 
-// must fails the program if ok is false, and prints the rule and the state that violates it.
+// must ends the program if ok is false, and prints the rule and the state that violates it.
 func must(ok bool, rule string, state ...any) {
 	if !ok {
 		checks.Fail(fmt.Sprintf("watchcache: %s: %v", rule, state))

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 )
 
-// closing is a client during whose request the store is closed: after the cache has accepted the
-// request, and before the cache reads the store.
+// closing is a client. The store is closed during the client's request: after the cache has
+// accepted the request, and before the cache reads the store.
 type closing struct {
 	*recorder
 	close func()

@@ -41,10 +41,10 @@ func (tc *testCache) relist(clock *lockedClock, change func()) {
 	tc.writer.Progress(resourceversion.Format(tc.rv))
 }
 
-// TestRelistIsCoalesced checks that a watcher receives the deletions of a relist before its other
-// changes. A watcher with bookmarks also receives two bookmarks. The first precedes the deletions,
-// and says that the changes up to the relist's version have no order. The second follows all
-// changes of the relist.
+// TestRelistIsCoalesced checks that a watcher receives the deletions of a relist before the other
+// changes of the relist. A watcher with bookmarks also receives two bookmarks. The first precedes
+// the deletions, and says that the changes up to the relist's version have no order. The second
+// follows all changes of the relist.
 func TestRelistIsCoalesced(t *testing.T) {
 	for _, bookmarks := range []bool{false, true} {
 		t.Run(fmt.Sprint(bookmarks), func(t *testing.T) {

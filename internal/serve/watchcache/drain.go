@@ -25,9 +25,9 @@ func newDrain(closing context.Context) drain {
 
 // Drain ends all watches as Close does, each at a random time within the duration over. A watch
 // that starts during the drain ends too. A watch that is still sending its initial events may
-// continue until over has passed. A watch that is being caught up may continue for drainGrace after
-// that. The cache answers other requests until Close. Drain does not wait, and a second call does
-// nothing.
+// continue until the end of the drain. A watch that is being caught up may continue for drainGrace
+// after the end. The cache answers other requests until Close. Drain does not wait, and a second
+// call does nothing.
 func (c *Cache) Drain(over time.Duration) {
 	d := &c.drain
 	d.once.Do(func() {

@@ -8,11 +8,11 @@ import (
 
 // FlushPacer decides how long a watcher waits between two writes. Each write has a fixed cost, and
 // all changes that arrive during the wait share one write. The wait grows with the number of active
-// watchers, up to longest. While the wait is below longest, all active watchers together write at
-// most flushesPerCPU times per second and CPU. A watcher is active if it has finished a write in
-// the current window or the previous one, so a client that reads nothing delays no other client.
-// The caches of one process share a pacer. It is safe for concurrent use. A nil FlushPacer never
-// waits.
+// watchers, up to the limit longest. While the wait is below the limit, all active watchers
+// together write at most flushesPerCPU times per second and CPU. A watcher is active if it has
+// finished a write in the current window or the previous one, so a client that reads nothing delays
+// no other client. The caches of one process share a pacer. It is safe for concurrent use. A nil
+// FlushPacer never waits.
 type FlushPacer struct {
 	longest time.Duration // also the length of a window
 	begun   time.Time

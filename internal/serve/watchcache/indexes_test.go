@@ -118,7 +118,8 @@ func TestNoIndexFor(t *testing.T) {
 	})
 }
 
-// walked records a LIST that visited vain objects that do not match, without sending a LIST.
+// walked records a LIST that has visited objects that do not match, without sending a LIST. vain is
+// the number of these objects.
 func (tc *testCache) walked(labelSelector string, vain int) {
 	tc.t.Helper()
 	l, err := labels.Parse(labelSelector)

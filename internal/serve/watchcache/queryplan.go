@@ -46,7 +46,8 @@ func (s *selector) lookups() (out []indexLookup) {
 	return out
 }
 
-// without returns s without the label requirement with this index in s.labels.
+// without returns a copy of s without one label requirement. label is the position of that
+// requirement in s.labels.
 func (s *selector) without(label int) *selector {
 	rest := *s
 	rest.labels = slices.Delete(slices.Clone(s.labels), label, label+1)

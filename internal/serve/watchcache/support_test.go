@@ -100,7 +100,8 @@ type thing struct {
 	life                   int
 }
 
-// uidOf returns the uid of a thing with this name after it was created life times again.
+// uidOf returns the uid of a thing with this name. life is how often the thing was deleted and
+// created again.
 func uidOf(name string, life int) string {
 	sum := md5.Sum(fmt.Append(nil, name, life))
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:])

@@ -97,7 +97,8 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Opt
 // errEnd ends a watch without an ERROR event.
 var errEnd = errors.New("watchcache: the watch ends")
 
-// begin sends the changes since start, or finishes a watch whose start returned an error.
+// begin sends the changes that arrived after start was called, or finishes a watch whose start
+// returned an error.
 func (wt *watcher) begin(err error) {
 	if err != nil {
 		wt.finish(err)
@@ -513,10 +514,10 @@ func (wt *watcher) relisted(ch store.Change) bool {
 	return ok
 }
 
-// catchUp sends changes each of which may replace several. Such changes have two causes: the
-// watcher has fallen behind the log, or a relist found the changes. catchUp first sends the
-// deletions of objects that no longer match, with the resourceVersion that the client already has.
-// Otherwise the client could miss such a deletion if it disconnects between these events and
+// catchUp sends changes that may each replace several earlier changes. Such changes have two
+// causes: the watcher has fallen behind the log, or a relist found the changes. catchUp first sends
+// the deletions of objects that no longer match, with the resourceVersion that the client already
+// has. Otherwise the client could miss such a deletion if it disconnects between these events and
 // resumes from its last resourceVersion. The change that ended the match may be older than this
 // resourceVersion, and later changes of the object do not match.
 //

@@ -140,8 +140,8 @@ func replay(t *testing.T, events []string) map[string]uint64 {
 	return state
 }
 
-// resumeAnywhere ends the stream after each event, and lets a client resume there that receives
-// every later change. In the end, this client must not have an object that is no longer red.
+// resumeAnywhere ends the stream after each event, and lets a client resume there and receive every
+// later change. In the end, this client must not have an object that is no longer red.
 func resumeAnywhere(t *testing.T, events []string, history map[uint64]map[string]uint64, tc *testCache) {
 	t.Helper()
 	state, last := map[string]uint64{}, uint64(0)

@@ -106,9 +106,9 @@ func incompressible(seed int) string {
 	return b.String()
 }
 
-// TestTooSlowIsCut checks that the cache closes the connection of a watch whose client reads its
-// state too slowly, as for a LIST. Otherwise half an event would appear to be the end of a complete
-// body.
+// TestTooSlowIsCut checks that the cache closes the connection of a watch whose client reads the
+// initial state too slowly. The cache does the same for a LIST. Otherwise half an event would
+// appear to be the end of a complete body.
 func TestTooSlowIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)

@@ -33,7 +33,7 @@ type writeDeadline struct {
 	stateSent   atomic.Int64 // bytes of the state that were written
 	stateRate   atomic.Int64 // bytes per second that the client must read; 0: no state is being sent
 
-	cutWrite atomic.Int64 // start of the last write that cut ended
+	cutWrite atomic.Int64 // start of the last write that the method cut has ended
 
 	mu          sync.Mutex
 	hasDeadline bool // a deadline is set
@@ -116,8 +116,8 @@ type pendingWrite struct {
 	start int64 // as returned by since
 }
 
-// before calls at with each active deadline, and returns the deadlines for which the result is a
-// time not later than then. If the result is 0, before does not return the deadline.
+// before calls the function at with each active deadline. It returns the deadlines for which the
+// result is not 0 and not later than the time then.
 func (ds *writeDeadlines) before(then time.Time, at func(*writeDeadline) int64) (out []pendingWrite) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()

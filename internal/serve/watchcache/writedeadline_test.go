@@ -174,7 +174,7 @@ func TestGzipEndTimeout(t *testing.T) {
 }
 
 // trickler is a client that repeatedly reads a part of a LIST or of initial events, and then
-// pauses. Like a connection, it only fails a write after the deadline.
+// pauses. Like a connection, it fails writes only after the deadline.
 type trickler struct {
 	*httptest.ResponseRecorder
 	pause    time.Duration
