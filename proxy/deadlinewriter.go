@@ -22,7 +22,7 @@ type deadlineWriter struct {
 	answer  *responseWriter // the responseWriter of the request; nil in tests
 	writing *atomic.Int64   // counts the writes in progress; nil: they are not counted
 	// request is a context that ends with the request. When it ends, the writer closes an upgraded
-	// connection, because its client may read nothing. nil: the writer does not close the connection.
+	// connection, because the client may read nothing. nil: the writer does not close the connection.
 	request context.Context
 
 	pending atomic.Bool // timer is set, and will flush the response

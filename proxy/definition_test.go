@@ -28,7 +28,7 @@ func TestRedefined(t *testing.T) {
 	pods, before := tp.resource("pods").Serving(), tp.resource("widgets").Serving()
 	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
-	u.setSchema("api/v1", "one") // this is no change, since no schema was known before
+	u.setSchema("api/v1", "one") // this is no change, because no schema was known before
 	u.setSchema("apis/example.com/v1", "two")
 	for range lines { // all watches end
 	}

@@ -9,8 +9,9 @@
 // its request-header CA verifies the certificate of a front proxy, whose headers name the caller.
 // SubjectAccessReview must allow exactly this read: verb, group, version, resource, namespace,
 // name, field and label selector. The proxy caches the answers to both reviews for seconds. It
-// forwards the reads of other callers, so that the upstream refuses them with its own message. It
-// also forwards requests without credentials and requests that impersonate.
+// forwards the reads of callers that a review does not allow, so that the upstream refuses them
+// with its own message. It also forwards requests without credentials and requests that
+// impersonate.
 //
 // The proxy repeats the reviews for the caller of a watch every Options.Recheck. The watch ends
 // when the token, certificate or permission is no longer valid. While the upstream cannot be
@@ -21,13 +22,14 @@
 //
 // # What the proxy answers
 //
-// The proxy answers LIST and GET with a resourceVersion, and WATCH. It answers a consistent read (a
-// LIST or WATCH without resourceVersion) after it has proven that the cache is current. It forwards
-// consistent reads if the resource has fewer than a hundred objects, or if the proof takes more
-// than three seconds. Options.TrustCache names resources that need no proof. The proxy forwards a
-// GET of the current state, and a WATCH or LIST of a resourceVersion older than the change log. It
-// also forwards what it cannot answer exactly as kube-apiserver would: tables, unknown selectors,
-// unknown media types, and requests with an Origin header.
+// The proxy answers WATCHes, and LISTs and GETs that have a resourceVersion. It answers a
+// consistent read (a LIST or WATCH without resourceVersion) after it has proven that the cache is
+// current. It forwards consistent reads if the resource has fewer than a hundred objects, or if the
+// proof takes more than three seconds. Options.TrustCache names resources whose consistent reads
+// need no proof. The proxy always forwards a GET without resourceVersion, and a WATCH or LIST of a
+// resourceVersion that is older than the change log. It also forwards what it cannot answer exactly
+// as kube-apiserver would: tables, unknown selectors, unknown media types, and requests with an
+// Origin header.
 //
 // # How identities are forwarded
 //

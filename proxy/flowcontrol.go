@@ -76,8 +76,8 @@ func errQueryTooLong() error {
 // kube-apiserver would receive the part after the scheme, and might find the path of a WATCH there.
 var errOpaqueTarget = apierrors.NewBadRequest("The target of the request is neither a path nor an absolute URL.")
 
-// reject answers a request that flow control does not admit. It answers with the error why, and
-// counts the request as rejected. If the connection was accepted above the limit, reject also
+// reject answers a request that flow control does not admit. It answers with the given error (why),
+// and counts the request as rejected. If the connection was accepted above the limit, reject also
 // closes it.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 	if conn.Of(r).OverLimit() {
@@ -258,8 +258,9 @@ func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, f seats.Fl
 
 // acquireStart waits until a WATCH that starts with the initial state gets a seat, because only few
 // such WATCHes may start at the same time. If the WATCH gets no seat, acquireStart returns false,
-// and the WATCH must not start. If ok, the caller must call release. A timer releases the seat
-// earlier if the client does not read the state in time, so that slow clients do not delay others.
+// and the WATCH must not start. If it returns true, the caller must call release. A timer releases
+// the seat earlier if the client does not read the state in time, so that slow clients do not delay
+// others.
 func (s *Server) acquireStart(ctx context.Context, rq *servedRead) (release func(), ok bool) {
 	if !mirror.SendsState(rq.Request) {
 		return func() {}, true

@@ -99,7 +99,7 @@ func (fs *forwardedWatches) count() int {
 	return len(fs.open)
 }
 
-// drain ends all watches, each at a random time within over.
+// drain ends all watches, each at a random time within the given duration.
 func (fs *forwardedWatches) drain(over time.Duration) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -206,9 +206,9 @@ func (b *forwardedBody) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// lookForInitialEnd looks for initialEnd in the received bytes b. Its start may be at the end of
-// the previous bytes. If it finds initialEnd, it records that the initial events are complete. The
-// caller holds the lock.
+// lookForInitialEnd looks for initialEnd in the received bytes b. The start of initialEnd may be at
+// the end of the previous bytes. If lookForInitialEnd finds initialEnd, it records that the initial
+// events are complete. The caller holds the lock.
 func (p *forwardedWatch) lookForInitialEnd(b []byte) {
 	if !p.initial {
 		return

@@ -124,7 +124,7 @@ func TestGraceEnds(t *testing.T) {
 // the proxy still reviews known callers.
 func TestReviewLimit(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
-	// Of all requests with new tokens from one source, ten have seats, and ten wait.
+	// Requests with new tokens from one source get at most ten seats.
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 40, timeouts: patient()})
 	tp.want(http.StatusOK, "jane", list)
 	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
@@ -157,7 +157,7 @@ func TestReviewLimit(t *testing.T) {
 		go tp.sendCode(codes, fmt.Sprintf("junk-%d", i), list)
 	}
 	counts := map[int]int{}
-	for range 50 { // these are too many to wait for a seat
+	for range 50 { // all but 30 of the requests
 		counts[<-codes]++
 	}
 	if counts[http.StatusTooManyRequests] != 50 {

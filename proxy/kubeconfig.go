@@ -16,9 +16,10 @@ const kubeconfigName = "weir-proxy"
 // address.
 var ErrNotStarted = errors.New("proxy: not started")
 
-// Kubeconfig returns a kubeconfig for the proxy. The parameter of is another kubeconfig: the result
-// has the user and the namespace of its current context. Kubeconfig returns ErrNotStarted before
-// Start, and ErrInvalidOptions if the other kubeconfig has no current context.
+// Kubeconfig returns a kubeconfig for the proxy. The parameter (of) is a client's kubeconfig for
+// the upstream: the result has the user and the namespace of its current context. Kubeconfig
+// returns ErrNotStarted before Start, and ErrInvalidOptions if the given kubeconfig has no current
+// context.
 func (s *Server) Kubeconfig(of *clientcmdapi.Config) (*clientcmdapi.Config, error) {
 	url := s.URL()
 	if url == "" {

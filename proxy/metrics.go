@@ -73,8 +73,8 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// emitter returns a function that sends a metric to ch. The parameter of is the type of the metric.
-// labels alternates label names and values.
+// emitter returns a function that sends metrics of the given type to ch. In labels, names and
+// values alternate.
 func emitter(ch chan<- prometheus.Metric, of prometheus.ValueType) func(name, help string, value float64, labels ...string) {
 	return func(name, help string, value float64, labels ...string) {
 		var names, values []string

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/proxy/internal/review"
 )
 
-// refuse answers a request with the proxy's own error why, and records the refusal in the audit
+// refuse answers a request with the proxy's own error (why), and records the refusal in the audit
 // log. The upstream cannot record the refusal, because it does not receive the request. refuse
 // first releases the seat and the slot of the request, its places among the running requests.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why error) {
@@ -61,7 +61,7 @@ func (a *responseWriter) bufferError(resp *http.Response) {
 }
 
 // refuseUnread refuses a request whose body has not been read. It first reads and drops the body.
-// It answers with why, or with the error of discardBody if that fails.
+// It answers with the given error (why), or with the error of discardBody if reading fails.
 func (s *Server) refuseUnread(w http.ResponseWriter, r *http.Request, why error) {
 	if err := s.discardBody(w, r); err != nil {
 		why = err

@@ -21,7 +21,7 @@ type requestBody struct {
 	io.ReadCloser
 	control      *http.ResponseController
 	closeTimeout time.Duration // how long Close may take
-	http2        bool          // once a deadline has passed, the body fails even without a Read
+	http2        bool          // after a deadline has passed, the body fails even without a Read
 
 	mu      sync.Mutex
 	budget  *waitBudget // nil: the client may continue as long as it sends something
@@ -38,9 +38,9 @@ const (
 	maxDiscarded = 64 << 10
 )
 
-// maxBuffered bounds a request body that is buffered for a retry. The buffered bodies of short
-// requests use at most maxBuffered times the number of seats, which bounds these requests.
-// bodyBytes estimates the buffered bodies of long-running requests.
+// maxBuffered bounds a request body that is buffered for a retry. The number of seats bounds the
+// short requests, so their buffered bodies use at most maxBuffered times that number. bodyBytes
+// estimates the buffered bodies of long-running requests.
 const maxBuffered = 64 << 10
 
 // isBuffered reports whether the body of a request is buffered for a retry.

@@ -27,7 +27,7 @@ import (
 func TestSlowBody(t *testing.T) {
 	wait := timing(func(w *timeouts) { w.discard = 200 * time.Millisecond })
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: wait})
-	// A body that never arrives, of requests that need none.
+	// These requests need no body, but announce one, which never arrives.
 	for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/livez", "/metrics", "/api/v1/pods?watch=true&resourceVersion=0"} {
 		c := tp.dial("http/1.1").send("GET", path, 100, "x")
 		if resp := c.answer(); resp.StatusCode != http.StatusRequestTimeout || !resp.Close {
@@ -35,7 +35,7 @@ func TestSlowBody(t *testing.T) {
 		}
 		c.ends(path)
 	}
-	// A body that is too long.
+	// A body that is too long for the proxy to read all of it.
 	c := tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 1<<20, strings.Repeat("x", 1<<17))
 	if resp := c.answer(); resp.StatusCode != http.StatusOK {
 		t.Error(resp.Status)

@@ -36,9 +36,9 @@ type responseWriter struct {
 	panicked any
 	seat     seats.Seat // the seat of the request, if it has one
 	left     bool       // the request has left the seat and the slot
-	// unread is the charge for a forwarded response that the client has not read. It is a charge to
-	// the memory for unread responses. nil: there is no charge. readAhead is how many bytes of the
-	// response the transport may read before the client reads them.
+	// unread is the charge for a forwarded response that the client has not read, in the memory for
+	// unread responses. nil: there is no charge. readAhead is how many bytes of the response the
+	// transport may read before the client reads them.
 	unread    *budget.Charge
 	readAhead int64
 	// reviewed is set while the token of the request is under review, until leave.

@@ -74,8 +74,8 @@ func (s *Server) finish(a *responseWriter, r *http.Request) {
 	a.end()
 }
 
-// refuseEarly refuses a request with why, without parsing or reviewing it. It first releases the
-// memory of the request's head.
+// refuseEarly refuses a request with the given error (why), without parsing or reviewing it. It
+// first releases the memory of the request's head.
 func (s *Server) refuseEarly(a *responseWriter, r *http.Request, why error) {
 	method := r.Method
 	conn.ReleaseHead(r)
@@ -97,8 +97,8 @@ func (s *Server) isAccepted(r *http.Request) bool {
 var (
 	// errHeads is the 429 for a request whose head does not fit into the memory for heads.
 	errHeads = apierrors.NewTooManyRequests("The memory for the heads of requests is used up, please try again later.", retryAfterSeconds)
-	// errTooManyUnknown is the 429 for a request on a connection without an accepted credential that
-	// has too many requests in progress.
+	// errTooManyUnknown is the 429 for a request on a connection without an accepted credential, if
+	// too many requests on the connection are in progress.
 	errTooManyUnknown = apierrors.NewTooManyRequests("Too many requests on a connection without an accepted credential.", retryAfterSeconds)
 )
 

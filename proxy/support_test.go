@@ -46,7 +46,7 @@ func patient() timeouts {
 	return p
 }
 
-// timing returns the default timeouts with the changes that change makes.
+// timing returns the default timeouts with the changes that the given function makes.
 func timing(change func(w *timeouts)) timeouts {
 	w := defaultTimeouts
 	change(&w)

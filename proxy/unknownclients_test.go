@@ -326,7 +326,7 @@ func TestHeadOfWatch(t *testing.T) {
 
 // TestInvalidRequests checks a request that the HTTP server itself answers with 400, without a call
 // of the handler. The head counts until the server resets the stream, because the client does not
-// read the response. If another request follows, the head still counts until then.
+// read the response. Another request on the connection does not change that.
 func TestInvalidRequests(t *testing.T) {
 	_, tp := start(t, apiserver.Options{}, Options{})
 	tp.get("jane", "/version")

@@ -25,8 +25,10 @@ func (w *world) innocents() {
 	w.often("often")
 }
 
-// kubelet adds a node: WATCHes with selectors, WATCHes of single Secrets that end with their pods,
-// the node's lease, and kube-proxy. One WATCH ends early, as when a server restarts.
+// kubelet adds the requests of a node. The kubelet watches pods with a selector, lists services,
+// and renews the node's lease. It watches a single Secret 30 times, each time for some seconds, as
+// when a pod that uses the Secret runs. kube-proxy watches services, and one of its WATCHes ends
+// early, as when a server restarts.
 func (w *world) kubelet(i int) {
 	name, ip := fmt.Sprint("node-", i), fmt.Sprint("10.0.1.", i)
 	k := request{user: "system:node:" + name, agent: program("kubelet"), ip: ip}

@@ -185,12 +185,12 @@ func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 	}
 	from, to := was.rep, now
 	r.cluster.Do(func(h *api.History) {
-		undone := func() bool { // the servers went back to a state that contains to but not from
+		undone := func() bool { // the servers went back to a state that has to.Version, not from.Version
 			return slices.ContainsFunc(h.Eras(), func(e *api.Era) bool {
 				return e.Index > from.Version.Era.Index && !e.Has(from.Version) && e.Has(to.Version)
 			})
 		}
-		kept := func() bool { // the servers went back to a state that contains to
+		kept := func() bool { // the servers went back to a state that has to.Version
 			return slices.ContainsFunc(h.Eras(), func(e *api.Era) bool { return e.Index > from.Version.Era.Index && e.Has(to.Version) })
 		}
 		switch {
@@ -222,8 +222,8 @@ func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 
 // stalled reports whether a reader may receive a version (now) after a version that was written
 // later (was). That is possible if another watch of the scope stalled before a restore. After the
-// restore, that watch sends events of the former era, whose resourceVersions are higher than that
-// of was. A client can detect that only when the watch ends.
+// restore, that watch sends events of the former era, whose resourceVersions are higher than the
+// resourceVersion of the version was. A client can detect that only when the watch ends.
 func (s Scope) stalled(was, now *api.Version) bool {
 	return len(s.pairs()) > 1 && now.Era.Index < was.Era.Index && now.Revision > was.Revision
 }

@@ -39,7 +39,7 @@ func (d *drawer) relisted() {
 }
 
 // lose draws one loss of the servers. Its steps are in a period of random length, which starts at
-// the time in from. lose returns the end of this period.
+// the given time (from). lose returns the end of this period.
 func (d *drawer) lose(from time.Duration) (until time.Duration) {
 	span := d.between(200*time.Millisecond, 5*time.Second)
 	within := func() time.Duration { return from + time.Duration(d.Int64N(int64(span))) }
@@ -72,7 +72,7 @@ func (d *drawer) lose(from time.Duration) (until time.Duration) {
 }
 
 // hinder draws a fault that delays or breaks some requests, most often watches. The fault ends at
-// the time in until, and no delay is much longer than most.
+// the given time (until). No delay is much longer than the given duration (most).
 func (d *drawer) hinder(until, most time.Duration) api.Rule {
 	r := api.Rule{Server: -1, Ask: pick(d, api.AskWatch, api.AskWatches, api.AskAll), Times: 1 + d.IntN(3), Until: until}
 	switch r.Effect = pick(d, api.Delay, api.Slow, api.Cut, api.Stall, api.Refuse); r.Effect {

@@ -197,8 +197,8 @@ func (h *handler) wrong(rule, format string, args ...any) {
 
 // late checks that the handler syncs soon after it has received all objects that the informer
 // stored when the informer synced. The handler must have received each object in the stored version
-// or a later one. An older version does not suffice: it may be from the watch of another selector,
-// while the last first list has the newer version.
+// or a later one. An older version does not suffice: the watch of one selector may send it, and the
+// first list of another selector, which ends later, contains a newer version.
 func (h *handler) late() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -102,7 +102,7 @@ func (r *run) rest() {
 	r.settle(true)
 }
 
-// cool changes nothing for the time cooling. If a handler receives an event or a reader reads
+// cool changes nothing for the duration cooling. If a handler receives an event or a reader reads
 // during that time, cool starts again, up to four times in total: a client may detect some faults
 // late.
 func (r *run) cool() {

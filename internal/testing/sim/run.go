@@ -86,8 +86,8 @@ func execute(t *testing.T, w *World, logging bool) (out *Outcome) {
 }
 
 // elapsed is the total virtual time of all worlds so far. The clock of each bubble starts at the
-// same time. But some libraries store a time in a global variable, such as that of the last error,
-// and fail if the clock goes back. So each run starts with a sleep of elapsed.
+// same time. Some libraries store a time in a global variable, such as the time of the last error,
+// and fail if the clock goes back. Each run therefore starts with a sleep of elapsed.
 var elapsed time.Duration
 
 func (r *run) execute() {

@@ -154,9 +154,9 @@ func (r *run) look() {
 	}
 }
 
-// behind checks that an informer's resourceVersion is at least that of the last change that all of
-// its watches have sent. Then a caller that waits for that version need not wait for a bookmark.
-// behind checks only calm worlds.
+// behind checks that an informer has reached the resourceVersion of the last change that all of its
+// watches have sent. A caller that waits for this version then need not wait for a bookmark. behind
+// checks only calm worlds.
 func (r *run) behind(c *client, v view) {
 	if !r.calm || c.spec.Runner == Chain || !c.informer.HasSynced() || v.resourceVersion == "" {
 		return

@@ -13,8 +13,8 @@ func (h *handler) countResyncs() {
 	h.resyncs, h.quiet = nil, true
 }
 
-// stirred reports whether the handler has received an event that is not a resync since
-// countResyncs.
+// stirred reports whether the handler has received other events than resyncs since countResyncs was
+// called.
 func (h *handler) stirred() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

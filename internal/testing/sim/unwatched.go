@@ -22,7 +22,7 @@ const (
 	// listsEvery is the time after which an informer may list because its WATCHes send nothing.
 	// client-go's informer never lists for that reason.
 	listsEvery = 50 * time.Minute
-	// listsWithoutBookmarks is that time if the servers send no bookmarks. A busy server whose
+	// listsWithoutBookmarks replaces listsEvery if the servers send no bookmarks. A busy server whose
 	// resource does not change then looks like a network that loses events. It is three times 90 s.
 	listsWithoutBookmarks = 270 * time.Second
 	// waitBeforeList is how long an informer may wait, without a WATCH, before such a list. It is the

@@ -71,7 +71,7 @@ const (
 	Delete                 // deletes Keys[Key]
 	Recreate               // deletes Keys[Key] and creates it again, with a new uid
 	Bump                   // writes an object of another resource N times
-	Compact                // compacts etcd, so that no watch can resume from an older version
+	Compact                // compacts etcd, so that no watch can resume from before the newest version
 	Restore                // restores a backup that is N revisions old, and restarts all servers
 	Replace                // replaces the servers by one whose revisions start after N, in Scheme
 	Schema                 // changes a conversion or a default

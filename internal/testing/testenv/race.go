@@ -18,7 +18,7 @@ func SkipUnderRace(t *testing.T) {
 
 // RunUnderRace selects which tests of a package run under the race detector: those that match
 // pattern, which has the syntax of the flag -run. If -run is set, RunUnderRace has no effect.
-// TestMain calls it in packages of which only a few tests start goroutines.
+// TestMain calls it in packages in which only a few tests start goroutines.
 func RunUnderRace(pattern string) {
 	flag.Parse()
 	run := flag.Lookup("test.run").Value

@@ -136,7 +136,8 @@ func (c *picture) lines(unit Unit, lines []Line) {
 	}
 }
 
-// colourOf returns the colour of line i of a number of lines. The last line is weir's.
+// colourOf returns the colour of line i in a chart with the given number of lines. The last line is
+// weir's.
 func colourOf(i, of int) string {
 	if i == of-1 {
 		return colours[len(colours)-1]

@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// withGo sets PATH to the directories and the directory of the Go toolchain.
+// withGo sets PATH to the given directories and the directory of the Go toolchain.
 func withGo(t *testing.T, dirs ...string) {
 	t.Helper()
 	toolchain, err := exec.LookPath("go")

@@ -52,8 +52,8 @@ func newCommand() *cobra.Command {
 	return cmd
 }
 
-// add defines the flags. A flag that kube-apiserver or extension API servers also have has the same
-// name as theirs.
+// add defines the flags. If kube-apiserver or extension API servers have the same flag, it has the
+// same name here.
 func (f *flags) add(fs *pflag.FlagSet) {
 	f.addConnections(fs)
 	f.addReads(fs)

@@ -177,9 +177,9 @@ func (a *Recorder) Begin(r *http.Request, attrs authorizer.Attributes, byGrace b
 	return a.record(r, attrs, rule, received, "authorization.k8s.io/decision", "allow", "authorization.k8s.io/reason", why)
 }
 
-// Refused starts the record of a request that the proxy answers with the error why. It returns nil
-// if the request already has a record, needs none, or cannot be recorded. The proxy answers with
-// why in any case.
+// Refused starts the record of a request that the proxy answers with the given error (why). It
+// returns nil if the request already has a record, needs none, or cannot be recorded. The proxy
+// answers with this error in any case.
 func (a *Recorder) Refused(r *http.Request, attrs authorizer.Attributes, why error, received time.Time) *Record {
 	if audit.AuditContextFrom(r.Context()) != nil {
 		return nil

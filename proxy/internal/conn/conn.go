@@ -188,9 +188,10 @@ func (c *Conn) End() {
 
 // openStream records that the client opens an HTTP/2 stream. It is called before the stream's head
 // is decoded. It closes an unknown connection in two cases. First, the client has more than twice
-// maxUnknownStreams streams. Second, the client opens a second stream while the requests of unknown
-// connections, including closed connections, exceed their memory. openStream then returns false,
-// and the caller must not decode the head.
+// maxUnknownStreams streams. Second, the client opens a second stream while the requests of all
+// unknown connections together use more than unknownStreamMemory; requests of closed connections
+// also count. In these cases openStream returns false, and the caller must not decode the
+// head.
 func (c *Conn) openStream() (ok bool) {
 	c.listener.do(func() {
 		c.streams++
@@ -204,7 +205,7 @@ func (c *Conn) openStream() (ok bool) {
 }
 
 // flooded closes the connection if it is unknown. It is called when the client has sent too many
-// frames of two kinds: frames that the server must remember, or frames that it ignores.
+// frames that the server must remember, or too many frames that it ignores.
 func (c *Conn) flooded() {
 	c.listener.do(func() {
 		if !c.accepted {
@@ -295,10 +296,10 @@ func (c *Conn) count() {
 
 // growHead charges n more bytes for the head that a stream is receiving. fields is the number of
 // fields in the head so far. growHead is called before these bytes are decoded. If there is no
-// room, growHead closes unknown connections that send their heads slowly. If there are none, it
-// closes this connection and returns false: the caller must then not decode the bytes. There is one
-// exception: an accepted connection whose heads use up to ConnectionBytes stays open, because other
-// clients may have used the room. The request of this head gets 429 later.
+// room, growHead closes unknown connections that send their heads slowly. If there is no such
+// connection, it closes this connection and returns false: the caller must then not decode the
+// bytes. There is one exception: an accepted connection whose heads use up to ConnectionBytes stays
+// open, because other clients may have used the room. The request of this head gets 429 later.
 func (c *Conn) growHead(stream uint32, n int64, fields int) (ok bool) {
 	c.listener.do(func() {
 		cs := c.listener

@@ -70,8 +70,8 @@ func (sh *handshakeServers) get(t *testing.T) string {
 }
 
 // TestSecondServerServesAfterClose checks that new connections go to the second server after the
-// first is closed. That includes a client that connected before, and starts its TLS handshake only
-// then.
+// first is closed. That includes a client that connected before the close, and starts its TLS
+// handshake after it.
 func TestSecondServerServesAfterClose(t *testing.T) {
 	sh := startHandshakeServers(t, time.Minute)
 	check.Equal(t, sh.get(t), "first", "answered by")

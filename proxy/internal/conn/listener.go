@@ -37,7 +37,7 @@ type Listener struct {
 	// Accepted connections with unread responses, longest without progress first.
 	unread  list.List
 	sources map[string]int // number of connections by source address; no more entries than connections
-	victims []*Conn        // do closes them after it has released the lock
+	victims []*Conn        // the method do closes them after it has released the lock
 
 	// closed counts the connections that were closed to make room for others, or immediately.
 	closed [closeReasons]atomic.Uint64
@@ -66,7 +66,7 @@ const (
 	// maxOverLimit is how many connections above the limit the proxy accepts to answer them with 429.
 	maxOverLimit = 64
 	// unknownConnectionBytes bounds the memory of all unknown connections. At ConnectionBytes each,
-	// there may be 1,536.
+	// there may be 1,536 such connections.
 	unknownConnectionBytes = 96 << 20
 	// reviewTime is how long a token review protects an unknown connection: for this time, the
 	// connection is not closed to make room for another one.
@@ -203,8 +203,8 @@ func (cs *Listener) busiestUnknown() (busiest *Conn) {
 	return busiest
 }
 
-// evict removes connection c from the listener, and lets do close it after the lock is released.
-// The caller holds the lock.
+// evict removes connection c from the listener. The method do closes c after it has released the
+// lock. The caller holds the lock.
 func (cs *Listener) evict(c *Conn, why closeReason) {
 	if c.closed {
 		return

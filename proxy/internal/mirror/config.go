@@ -36,7 +36,8 @@ type Config struct {
 	// OnWentBack is called after the upstream went back in time. A session that has listed the
 	// upstream since then does not serve reads before that call.
 	OnWentBack func()
-	// WatchExcess returns by how many bytes all watches exceed their memory. 0 or less: they do not.
+	// WatchExcess returns by how many bytes the memory of all watches together exceeds the limit. 0 or
+	// less: it does not.
 	WatchExcess func() int64
 }
 

@@ -57,7 +57,7 @@ func (h *definitionHistory) mixed() bool {
 // session then contains objects of both versions, and it must end when all servers have the same
 // version again.
 //
-// The schema hash of a custom resource is that of its whole group, and it also changes when the
+// The schema hash of a custom resource is the hash for its whole group, so it also changes when the
 // group gets another resource. A changed hash is therefore a redefinition only in two cases: the
 // generation of the CRD cannot be read, or the session is not older than settle. An API server may
 // load a generation later than other servers, and the hash shows what the server has loaded.

@@ -61,7 +61,7 @@ type Mirror struct {
 	server     reflector.Server       // shared by the sessions, whose lists take turns
 	Restores   RestoreTracker         // shared by the resources
 	Kept       atomic.Int64           // bytes kept for slow watches at the last check
-	Shed       atomic.Uint64          // watches that were ended because watches exceeded their memory
+	Shed       atomic.Uint64          // watches ended because all watches used too much memory
 	skipsProof map[schema.GroupResource]bool
 	drainBy    atomic.Int64 // when watches must have ended, in Unix nanoseconds; 0: no drain
 
@@ -204,8 +204,8 @@ func (m *Mirror) add(gvr schema.GroupVersionResource) {
 	})
 }
 
-// Drain ends the watches of all resources within the duration over, including watches that start in
-// the meantime. See [watchcache.Cache.Drain].
+// Drain ends the watches of all resources within the given duration, including watches that start
+// in the meantime. See [watchcache.Cache.Drain].
 func (m *Mirror) Drain(over time.Duration) {
 	m.drainBy.Store(time.Now().Add(over).UnixNano())
 	for _, res := range m.All() {
@@ -268,11 +268,11 @@ func (m *Mirror) Rejection(gvr schema.GroupVersionResource) (until time.Time) {
 // maxShedPerTick bounds how many watches one check ends.
 const maxShedPerTick = 16
 
-// shedWatches measures the memory that is kept for slow watches. If all watches exceed their
-// memory, it ends slow watches. First it ends watches whose clients read nothing, starting with the
-// resource that keeps the most memory for slow watches. If every client reads, but some more slowly
-// than changes arrive, it ends the watches that keep the most memory, until they free the excess.
-// New watches already get 429 at this point.
+// shedWatches measures the memory that is kept for slow watches. If the memory of all watches
+// together exceeds the limit, it ends slow watches. First it ends watches whose clients read
+// nothing, starting with the resource that keeps the most memory for slow watches. If every client
+// reads, but some more slowly than changes arrive, it ends the watches that keep the most memory,
+// until enough memory is free. New watches already get 429 at this point.
 func (m *Mirror) shedWatches() {
 	sessions, kept := m.slow()
 	m.Kept.Store(kept)
@@ -288,9 +288,9 @@ func (m *Mirror) shedWatches() {
 	m.shed(sessions, false, excess, "ended watches whose clients read more slowly than changes arrive, because the memory for watches is used up")
 }
 
-// shed ends watches of the sessions until the ended watches have retained wanted bytes, but at most
-// maxShedPerTick watches. It counts and logs them, and reports whether it has ended any. See
-// [watchcache.Cache.Shed].
+// shed ends watches of the sessions until at least the given number of bytes (wanted) was kept for
+// the ended watches, but at most maxShedPerTick watches. It counts and logs them, and reports
+// whether it has ended any. See [watchcache.Cache.Shed].
 func (m *Mirror) shed(sessions []*Session, stuck bool, wanted int64, why string) bool {
 	ended := 0
 	for _, s := range sessions {

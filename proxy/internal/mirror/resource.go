@@ -65,7 +65,7 @@ func (res *Resource) read() *State {
 	return res.State()
 }
 
-// take calls step with the input in, publishes the new state and performs the actions, except an
+// take calls step with the given input, publishes the new state and performs the actions, except an
 // action that blocks. It returns that action, which the goroutine of run must perform, or nil if
 // there is none.
 func (res *Resource) take(in input) (next action) {

@@ -41,8 +41,8 @@ func TestShownRestore(t *testing.T) {
 }
 
 // TestRestoreAfterOtherEnd checks that, after the upstream went back, all versions up to the
-// highest observed version count as from before. Versions that are observed later count as from
-// before only when the upstream goes back again.
+// highest observed version count as older than the restore. Versions that are observed after the
+// restore do not, until the upstream goes back again.
 func TestRestoreAfterOtherEnd(t *testing.T) {
 	var rt RestoreTracker
 	rt.Observe(10)

@@ -134,7 +134,7 @@ const (
 type input struct {
 	typ inputType
 	at  time.Time
-	// err has three meanings. In inPreferred and inDescribed it is the error of a request. In inStatus
+	// err has four meanings. In inPreferred and inDescribed it is the error of a request. In inStatus
 	// it is the error of the upstream's last answer. In inChecked it is the error of the check that
 	// finds out which server serves the resource. In inRefused and inEnded it is the reason for which
 	// the session ends.

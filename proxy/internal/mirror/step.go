@@ -22,8 +22,8 @@ const (
 	maxRestartDelay = 5 * time.Second
 )
 
-// step returns the state that follows from state s and input in, and the actions to perform. It
-// contains the whole logic of how a resource is cached. It reads no clock and sends no request.
+// step returns the state that follows from state s and the given input, and the actions to perform.
+// It contains the whole logic of how a resource is cached. It reads no clock and sends no request.
 func step(s State, in input) (State, []action) {
 	m := machine{State: s, in: in}
 	switch in.typ {
@@ -48,7 +48,7 @@ func step(s State, in input) (State, []action) {
 	case inEnded:
 		m.ended()
 	case inUnwell:
-		m.failures = 0 // perhaps the upstream failed and not the resource
+		m.failures = 0 // the cause may have been the upstream, not the resource
 	case inStop:
 		if !m.stopping {
 			m.stopping = true

@@ -155,8 +155,8 @@ func (a *Authorizer) lastAnswer(id [sha256.Size]byte) (Decision, bool) {
 	return Allow, a.allowedWithin(id, a.allowTTL)
 }
 
-// allowedWithin reports whether the last answer about the action allowed it and is not older than
-// within.
+// allowedWithin reports whether the last positive answer about the action is younger than the given
+// time (within).
 func (a *Authorizer) allowedWithin(id [sha256.Size]byte, within time.Duration) bool {
 	last, ok := a.allowed.get(id)
 	return ok && time.Since(last.at) < within

@@ -101,8 +101,8 @@ func isCutOff(err error) bool {
 	})
 }
 
-// contains reports whether the function is returns true for err, or for an error in the aggregate
-// err. errors.As does not look into aggregates.
+// contains calls the given function (is) with err, or with each error in err if err is an
+// aggregate. It reports whether a call has returned true. errors.As does not look into aggregates.
 func contains(err error, is func(error) bool) bool {
 	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
 		return slices.ContainsFunc(all.Errors(), func(e error) bool { return contains(e, is) })

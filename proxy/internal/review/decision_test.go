@@ -32,7 +32,8 @@ func TestDecisions(t *testing.T) {
 		reached bool // the upstream answers other requests
 		read    Decision
 		more    Decision
-		// an answer to a token review with this error is a rejection, an answer to another review is not
+		// in a token review, this error means that the token is rejected; other reviews are then
+		// unanswered
 		isNo bool
 	}{
 		"no network":                 {err: network, read: Grace, more: Unreachable},

@@ -59,8 +59,8 @@ const (
 type asker func(ctx context.Context, q *recheckedReview, who user.Info) (user.Info, Decision)
 
 // NewRechecker returns a Rechecker that repeats each review once per period. If there are many
-// reviews, it repeats them less often, but at least once in the time most. While the upstream
-// cannot be reached, the last positive answer remains valid for the time grace.
+// reviews, it repeats them less often, but each at least once in the longest period (most). While
+// the upstream cannot be reached, the last positive answer remains valid for the grace period.
 func NewRechecker(period, most, grace time.Duration, authn *Authenticator, authz *Authorizer) *Rechecker {
 	c := &Rechecker{
 		period: period, maxPeriod: max(most, period), grace: grace, authn: authn, authz: authz,
@@ -85,10 +85,10 @@ type Recheck struct {
 }
 
 // Watch starts to recheck the caller of a watch. who is the caller, and r is the request of the
-// watch. The proxy serves the watch because the caller has the permission for an action, by. part
-// is the narrower action that the watch needs, or nil if by is that action. confirmed says that the
-// upstream has just allowed by. Watch calls end once if the caller loses the permission, but never
-// after Leave.
+// watch. The proxy serves the watch because the caller has the permission for an action: the
+// parameter by. The parameter part is the narrower action that the watch needs, or nil if it needs
+// the action itself. confirmed says that the upstream has just allowed the action. Watch calls end
+// once if the caller loses the permission, but never after Leave.
 func (c *Rechecker) Watch(r *http.Request, who user.Info, by, part *request.Request, confirmed bool, end func()) *Recheck {
 	return c.watch(c.authn.credentialOf(r), who, by, part, confirmed, end)
 }
@@ -209,7 +209,7 @@ func (c *Rechecker) next() (q *recheckedReview, at time.Time) {
 	if e := c.due.Front(); e != nil {
 		q = e.Value.(*recheckedReview)
 		// The next review starts one step after the last review of any caller. It starts earlier if
-		// otherwise more than a cycle would have passed since it last started itself.
+		// otherwise more than a cycle would have passed since its own last start.
 		if at = q.asked.Add(cycle); c.last.Add(step).Before(at) {
 			at = c.last.Add(step)
 		}
@@ -381,7 +381,7 @@ func (c *Rechecker) oldestAge(now time.Time) (age time.Duration) {
 	if e := c.due.Front(); e != nil {
 		note(e.Value.(*recheckedReview))
 	}
-	for e := c.denied.Front(); e != nil; e = e.Next() { // they are sorted by another time
+	for e := c.denied.Front(); e != nil; e = e.Next() { // denied is sorted by retryAt
 		note(e.Value.(*recheckedReview))
 	}
 	for q := range c.asking {

@@ -329,7 +329,7 @@ func TestRechecksHang(t *testing.T) {
 	})
 }
 
-// newRechecker returns a Rechecker that asks ask instead of the upstream.
+// newRechecker returns a Rechecker that calls the given function (ask) instead of the upstream.
 func newRechecker(period, most, grace time.Duration, ask asker) *Rechecker {
 	c := NewRechecker(period, most, grace, nil, nil)
 	c.ask = ask

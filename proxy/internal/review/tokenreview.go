@@ -14,8 +14,8 @@ import (
 )
 
 // acquireReview takes a seat for the review of a request's token. A seat is the right to make one
-// review. acquireReview blocks while all seats are in use, and returns false if it got none. If ok,
-// the caller must call release.
+// review. acquireReview blocks while all seats are in use, and returns false if it got none. If it
+// returns true, the caller must call release.
 func (a *Authenticator) acquireReview(r *http.Request, id [sha256.Size]byte) (release func(), ok bool) {
 	f := seats.Flow{Level: seats.NewTokens, Caller: conn.Source(r.RemoteAddr), Token: seats.TokenKey(id)}
 	if last, met := a.tokenAnswers.get(id); met {
@@ -63,7 +63,8 @@ func (a *Authenticator) review(r *http.Request, id [sha256.Size]byte, opts Optio
 // upstream's reason for the rejection as an error.
 func saysNo(err error) bool { return !HasStatus(err) && !isNetworkError(err) && !isCutOff(err) }
 
-// answerWithin returns the cached user of a token, if the answer is not older than within.
+// answerWithin returns the cached user of a token, if the age of the answer is less than the given
+// time (within).
 func (a *Authenticator) answerWithin(id [sha256.Size]byte, within time.Duration) (user.Info, bool) {
 	last, ok := a.tokenAnswers.get(id)
 	if !ok || time.Since(last.at) >= within {

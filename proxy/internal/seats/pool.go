@@ -25,7 +25,7 @@ type Pool struct {
 	peak    peakGauge
 	waiting [Levels]int
 	flows   map[Flow]*flowQueue   // the flows that have a seat or wait for one
-	callers map[Flow]*callerSeats // of the flows; their tokens are left out
+	callers map[Flow]*callerSeats // the callers of these flows; the key is a flow without its token
 	queued  map[*flowQueue]struct{}
 	seq     uint64
 }
@@ -34,14 +34,14 @@ const (
 	// A flow may fill queuedPercent of its level's places for waiting requests, but at least minQueued
 	// places. When half of the level's places are taken, a flow may have only minQueued waiting
 	// requests: the other half is for flows with few requests. With the default number of places for
-	// reads, 300 requests of a flow may wait. kube-apiserver allows as many, six queues of 50 for a
-	// flow, because the agents of all nodes are one user.
+	// reads, 300 requests of a flow may wait. kube-apiserver also lets 300 requests of a flow wait
+	// (six queues of 50), because the agents of all nodes are one user.
 	minQueued     = 50
 	queuedPercent = 30
 )
 
-// NewPool returns a Pool with the given number of seats. In each level up to places requests may
-// wait, each for at most the given time.
+// NewPool returns a Pool with the given number of seats. In each level, up to the given number of
+// requests (places) may wait, each for at most the given time.
 func NewPool(seats, places int, wait time.Duration) *Pool {
 	return &Pool{
 		budget: budget.New(int64(seats), levelsOf(seats)...), places: places, maxQueued: max(minQueued, places*queuedPercent/100), maxWait: wait,
@@ -136,8 +136,8 @@ func (s *Pool) mayWait(l *flowQueue) bool {
 // displace makes place for a request of flow l by refusing a waiting request of another flow. It
 // chooses the source with the most waiting requests, and in it the token with the most, and refuses
 // that token's newest request. The other source, or the other token of the same source, must have
-// more waiting requests than l's (see mayDisplace). displace reports whether it refused a request.
-// The caller holds the lock.
+// more waiting requests than the source or token of l (see mayDisplace). displace reports whether
+// it refused a request. The caller holds the lock.
 func (s *Pool) displace(l *flowQueue) bool {
 	var victim *flowQueue
 	for other := range s.queued {
@@ -293,7 +293,7 @@ func (p *peakGauge) max(at time.Time) int {
 	return max(p.perSecond[0], p.perSecond[1])
 }
 
-// advance starts a new second if at is after p.second.
+// advance starts a new second if the time at is after p.second.
 func (p *peakGauge) advance(at time.Time) {
 	switch second := at.Unix(); {
 	case second == p.second:

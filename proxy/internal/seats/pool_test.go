@@ -47,7 +47,7 @@ func has(t *testing.T, got <-chan bool) bool {
 // waiting flow with the fewest seats.
 func TestSeatsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewPool(8, 8, time.Minute) // 8*15/100 seats, one, are for the system
+		s := NewPool(8, 8, time.Minute) // one seat (8*15/100) is for the system
 		greedy, modest, third := Flow{Level: Everyone, Caller: "greedy"}, Flow{Level: Everyone, Caller: "modest"}, Flow{Level: Everyone, Caller: "third"}
 		for range 3 {
 			take(t, s, greedy)

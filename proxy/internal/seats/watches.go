@@ -48,7 +48,7 @@ func memoryOf(f Flow) (level int, share string) {
 	return level, f.share()
 }
 
-// These are the limits for which Watches refuses requests.
+// These are the limits because of which Watches refuses requests.
 const (
 	limitTotal = iota
 	limitUser
@@ -128,8 +128,8 @@ func (w *Watches) refuse(limit int, why error) error {
 // Count returns the number of requests that have a slot.
 func (w *Watches) Count() int { return int(w.Number.Used()) }
 
-// MemoryExcess returns by how many bytes the requests exceed their memory. If it is 0 or less, they
-// do not.
+// MemoryExcess returns by how many bytes the memory of all requests together exceeds the limit. 0
+// or less: it does not.
 func (w *Watches) MemoryExcess() int64 { return w.Memory.Excess(watchKnown) }
 
 // Release releases the slot. A second call does nothing.

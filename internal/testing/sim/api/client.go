@@ -255,8 +255,8 @@ func (s *Server) serveList(q *request) (*http.Response, error) {
 	return q.objects(b, ""), nil
 }
 
-// until returns how long it takes until the time at. If the server's cache receives the next commit
-// sooner, until returns the time until that commit.
+// until returns the duration from now to the given time (at). If the server's cache receives the
+// next commit sooner, until returns the time until that commit.
 func (s *Server) until(at time.Duration) time.Duration {
 	d := at - s.cluster.Now()
 	if next, ok := s.next(); ok {

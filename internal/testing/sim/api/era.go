@@ -84,8 +84,8 @@ func search(state []*Version, key Key) (int, bool) {
 	return i, i < len(state) && state[i].Key == key
 }
 
-// Since returns the changes whose revision is above after and at most through. It omits changes up
-// to Base. The result is shared; do not modify it.
+// Since returns the changes with the revisions after+1 to through. It omits changes up to Base. The
+// result is shared; do not modify it.
 func (e *Era) Since(after, through int64) []Change {
 	from, to := max(after, e.Base)-e.Base, min(through, e.Head())-e.Base
 	if from >= to {
