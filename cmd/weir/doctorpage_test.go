@@ -187,7 +187,7 @@ func TestDoctorInterrupted(t *testing.T) {
 	root.SetErr(io.Discard)
 	ended := make(chan error, 1)
 	go func() { ended <- root.ExecuteContext(ctx) }()
-	if _, err := out.Write([]byte("{}\n")); err != nil { // returns once the command has read it
+	if _, err := out.Write([]byte("{}\n")); err != nil { // returns after the command has read it
 		t.Fatal(err)
 	}
 	interrupt()

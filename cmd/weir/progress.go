@@ -91,7 +91,7 @@ func (p *progress) passed(elapsed, period time.Duration) {
 	}
 }
 
-// say prints a line above the bar, or without a bar, just the line.
+// say prints a line. If there is a bar, the line is above it.
 func (p *progress) say(line string) {
 	if p.bar != nil {
 		_ = p.bar.Clear()

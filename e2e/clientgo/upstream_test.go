@@ -33,7 +33,8 @@ var hooks = map[string]string{
 	"isRegistered":      "return clientgo.Registered(i, h)",
 }
 
-// upstreamFails maps the names of the tests that Weir's informer fails to the reason.
+// upstreamFails contains the tests that Weir's informer fails: the keys are their names, the values
+// are the reasons.
 var upstreamFails = map[string]string{
 	"TestEventPanics": "a handler that has panicked receives the next event immediately, and not after a second",
 }

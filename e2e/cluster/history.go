@@ -18,7 +18,7 @@ func (c *Cluster) Revision(ctx context.Context) (int64, error) {
 
 // Compact compacts etcd at its current revision, and returns that revision. Events before that
 // revision are lost. A WATCH that etcd itself must answer gets 410 if it needs a lost event. A
-// WATCH from the revision just before the returned one needs none.
+// WATCH from the revision just before the returned one needs no lost event.
 //
 // Compact does not change the API server's watch cache. The cache stores the newest 100 events that
 // it has received. It stores more events (up to 102,400) while they are younger than 75 s. Expire

@@ -32,8 +32,8 @@ import (
 // certificates is the number of certificates that cert-manager must issue, in addition to the CA's.
 const certificates = 20
 
-// certify tests cert-manager in a cluster with many Secrets that do not concern it, one for each
-// pod in the clusters of the other tests. cert-manager must create a CA and issue certificates of
+// certify tests cert-manager in a cluster with many Secrets that do not concern it: as many as the
+// clusters of the other tests have pods. cert-manager must create a CA and issue certificates of
 // it. It must reissue a changed certificate, and one whose Secret is deleted. certify returns a
 // line about each Certificate.
 func certify(t *testing.T, ctx context.Context, binary string) (usage, []string) {

@@ -24,8 +24,8 @@ var listed = []schema.GroupVersionResource{
 	widgets,
 }
 
-// inventory returns a line for each object of the resources listed, sorted. A line has the kind,
-// the name, the owners and the status, without values that differ between runs.
+// inventory returns sorted lines, one for each object of the resources in the variable listed. A
+// line has the kind, the name, the owners and the status, without values that differ between runs.
 func inventory(ctx context.Context, client dynamic.Interface, namespace string) ([]string, error) {
 	var lines []string
 	for _, resource := range listed {

@@ -89,8 +89,8 @@ func (o observer) compare(t *testing.T, ctx context.Context, w *world, plain, ch
 	}
 }
 
-// knows returns the program's report. It returns nil if the report does not contain the text last
-// yet.
+// knows returns the program's report. It returns nil if the report does not yet contain the given
+// text.
 func (s *subject) knows(t *testing.T, last string) []byte {
 	t.Helper()
 	var all json.RawMessage

@@ -186,7 +186,8 @@ func (b *both) compare(t *testing.T, r *row) {
 	b.compareTexts(t, r)
 }
 
-// compareTexts compares the two answers, except for an intended difference, which must exist.
+// compareTexts compares the two answers. If the row has an intended difference, the answers must
+// have it and no other.
 func (b *both) compareTexts(t *testing.T, r *row) {
 	if b.err != nil {
 		t.Fatal(b.err)
@@ -229,7 +230,7 @@ func axes(prefix string, parameters ...[]string) (queries []string) {
 	return queries
 }
 
-// rowsFor returns all requests for a resource that the tests compare.
+// rowsFor returns all requests that the tests send for the resource of w.
 func rowsFor(w *world) (out []*row) {
 	add := func(rows ...row) {
 		for _, r := range rows {

@@ -239,9 +239,9 @@ func (e *exchange) sameText(what string, ours, theirs []byte) {
 	e.fault("%s differs from byte %d of %d and %d on: the proxy %q, kube-apiserver %q", what, at, len(ours), len(theirs), around(ours), around(theirs))
 }
 
-// continueToken matches the continue token of a list. Only one of the tokens may be missing:
-// kube-apiserver may return a token for an empty page, where the proxy returns none. goOn compares
-// the next pages.
+// continueToken matches the continue token of a list. One of the two answers may lack it: for an
+// empty page, kube-apiserver may return a token where the proxy returns none. goOn compares the
+// next pages.
 var continueToken = regexp.MustCompile(`,?"continue": ?"[^"]*"`)
 
 // withoutToken returns the JSON of a list without its continue token.

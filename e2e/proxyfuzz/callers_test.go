@@ -167,8 +167,8 @@ func (c *caller) bearer(d dice, h http.Header) {
 }
 
 // named returns the users that a front proxy may name: people without system:anonymous. The proxy
-// forwards such a user by impersonation. kube-apiserver adds an impersonated system:anonymous to
-// the group system:unauthenticated, which a front proxy does not.
+// forwards such a user by impersonation. kube-apiserver adds system:anonymous to the group
+// system:unauthenticated if it is impersonated, but not if a front proxy names it.
 func named() []string {
 	return slices.DeleteFunc(slices.Clone(people), func(name string) bool { return name == "system:anonymous" })
 }

@@ -112,8 +112,8 @@ type fuzzer struct {
 	found          []*exchange // exchanges with faults, up to maxFaults
 }
 
-// run sends the requests with numbers from first up to, but not including, last. It returns when
-// all are answered, or earlier after maxFaults faults.
+// run sends the requests with the numbers from first to last-1. It returns when all are answered,
+// or earlier after maxFaults faults.
 func (f *fuzzer) run(ctx context.Context, first, last uint64) {
 	var next atomic.Uint64
 	next.Store(first)

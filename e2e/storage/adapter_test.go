@@ -155,7 +155,8 @@ func (a *adapter) collection(key string, opts apistorage.ListOptions) *rest.Requ
 		selectors = append(selectors, fields.OneTermEqualSelector("metadata.name", name))
 	}
 	namespace = strings.TrimSuffix(namespace, "/")
-	// The namespace is part of an object's key, which a suite uses as a prefix.
+	// A suite may use any start of a key as a prefix. If it is not the name of a namespace, a field
+	// selector replaces the namespace in the path.
 	if namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {
 		selectors = append(selectors, fields.OneTermEqualSelector("metadata.namespace", namespace))
 		namespace = ""

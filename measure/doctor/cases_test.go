@@ -63,7 +63,8 @@ func TestObjectsOfParts(t *testing.T) {
 	}
 }
 
-// TestRhythmOfLogsInARow checks that a second log of the same time is recorded like the first.
+// TestRhythmOfLogsInARow checks that two logs that cover the same time, read one after the other,
+// both count: the jump back in time is not an interval.
 func TestRhythmOfLogsInARow(t *testing.T) {
 	var r rhythm
 	for range 2 {

@@ -224,7 +224,8 @@ func (w *whatIfCase) predict(name string, all []batch) Prediction {
 	return p
 }
 
-// change predicts the cost of the batches of w after the function to has changed each of them.
+// change passes each batch of w to the function to, and predicts the cost of the batches that it
+// returns.
 func (w *whatIfCase) change(name string, to func(batch) batch) Prediction {
 	var all []batch
 	for _, b := range w.all {

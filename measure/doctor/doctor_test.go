@@ -12,7 +12,8 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// TestCulpritsAreFound checks that each culprit is named for what it does, and no other client is.
+// TestCulpritsAreFound checks that the findings name each culprit for what it does, and name no
+// other client.
 func TestCulpritsAreFound(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -38,7 +38,7 @@ var fightKind = &kind{
 type fight struct {
 	objects                  []*objectWrites // the one with the most writes first
 	writes, turns, conflicts int64
-	busiest                  int64 // for each object the most writes in an hour; summed up
+	busiest                  int64 // the sum of each object's most writes in an hour
 	latency                  time.Duration
 }
 

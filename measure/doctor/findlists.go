@@ -89,13 +89,13 @@ func informedOrResumed(w *whatIfCase) (Prediction, bool) {
 const (
 	FindingPart = "part"
 
-	// With an informer, a client needs no LISTs of some objects, but below partPerHour that saves
-	// little. partListsEach is the least number of LISTs per machine. It excludes pods that each LIST
-	// once when they start.
+	// An informer replaces LISTs of some of the objects. That saves little if a client sends fewer
+	// than partPerHour of them an hour. partListsEach is the least number of LISTs per machine. It
+	// excludes pods that each LIST once when they start.
 	partLists     = 100
 	partListsEach = 20
 	partPerHour   = 6 * 60
-	partLasting   = 1000 // enough, even if they last only minutes
+	partLasting   = 1000 // this number of LISTs is enough, even within minutes
 	// cleanings excludes the namespace controller. It has no informer of the objects, and LISTs them
 	// after each time that it has deleted all objects of a namespace.
 	cleanings = 4

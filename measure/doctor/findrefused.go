@@ -123,8 +123,8 @@ func (d *Doctor) mostRefused() string {
 	return fmt.Sprintf("%s of those of %s", humanize.Count(most.total.Refused), most.name)
 }
 
-// minSeatMillis returns how long the LISTs of the first client must have had seats for clients to
-// be named, in milliseconds.
+// minSeatMillis returns a time in milliseconds. Clients are named only if the LISTs of the first
+// client had seats for at least this time.
 func (d *Doctor) minSeatMillis() float64 {
 	n := 0
 	for _, refused := range d.refused.fold(&d.clock) {

@@ -134,8 +134,8 @@ func TestRestartInPages(t *testing.T) {
 }
 
 // TestRestartCountsAll checks that a Restart counts all starts: the LISTs and WATCHes with which
-// clients start. It also counts those whose cost cannot be predicted because the number of objects
-// is unknown, and names their resources.
+// clients start. It also counts the starts whose cost cannot be predicted because the number of
+// objects is unknown, and names their resources.
 func TestRestartCountsAll(t *testing.T) {
 	w := newWorld(1)
 	for i := range 200 {

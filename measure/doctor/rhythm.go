@@ -15,8 +15,8 @@ const (
 	binsPerOctave = 4
 	shortest      = 0.25 // seconds
 	bins          = 24 * binsPerOctave
-	// If a request is earlier than the previous one by more than restart, it is from another log of
-	// the same time.
+	// If a request is earlier than the previous one by more than restart, it is from another log,
+	// which covers the same time.
 	restart = time.Hour
 )
 
@@ -138,11 +138,13 @@ const (
 	twiceFactor = 2
 )
 
-// burstGaps are the times without a LIST that end a burst. The shorter one finds bursts of a client
-// that also LISTs between its bursts.
+// burstGaps are the gaps with which doctor looks for bursts: a burst ends when a client sends no
+// LIST for longer than a gap. The shorter gap finds the bursts of a client that also LISTs between
+// its bursts.
 var burstGaps = [...]time.Duration{2 * time.Minute, 5 * time.Second}
 
-// burst is a number of LISTs, each of which follows the previous one within a gap.
+// burst describes LISTs that follow each other closely: the time from one LIST to the next is never
+// longer than a gap of burstGaps.
 type burst struct {
 	start  int64  // microseconds since 1970
 	places uint64 // the machines: a bit for each, by hash

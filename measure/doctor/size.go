@@ -81,9 +81,9 @@ func (d *Doctor) share(s Size, sel selection) (sent, looked float64) {
 	return 1, 0
 }
 
-// selectedShare is the assumed share of objects that a selector matches. An error of it matters
-// little: comparing all objects with the selector costs the server more than sending the objects
-// that match.
+// selectedShare is the assumed share of objects that a selector matches. An error in this share
+// matters little: the server must compare all objects with the selector, and that costs more than
+// sending the objects that match.
 const selectedShare = 0.01
 
 // getsProtobuf reports whether a client is assumed to receive protobuf. There is no protobuf of

@@ -50,7 +50,7 @@ type ListCounts struct {
 	StorageSeconds float64 `json:"storageSeconds"` // the wait for etcd; only for slow requests
 }
 
-// WatchCounts count WATCHes that the server did not refuse. Expired counts refused ones.
+// WatchCounts count WATCHes that the server did not refuse. Only Expired counts refused WATCHes.
 type WatchCounts struct {
 	Short     int64   `json:"short"`     // ended within a minute
 	Expired   int64   `json:"expired"`   // refused with 410

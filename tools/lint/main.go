@@ -43,8 +43,8 @@ func main() {
 // buildir converts all functions into static single assignment form.
 var ofFunctions = map[string]bool{"buildir": true, "nilness": true, "fact_purity": true, "SA5012": true}
 
-// spareOthers changes an analyzer, and the analyzers that it requires. If they are in ofFunctions,
-// they skip packages of other modules. They still analyze the standard library, which is small.
+// spareOthers changes an analyzer, and the analyzers that it requires. Those in ofFunctions then
+// skip packages of other modules. They still analyze the standard library, which is small.
 func spareOthers(a *analysis.Analyzer, seen map[*analysis.Analyzer]bool) {
 	if seen[a] {
 		return

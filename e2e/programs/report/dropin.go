@@ -31,8 +31,8 @@ func dropInOf(stacks string) (found DropIn) {
 		if strings.Contains(stack, "weir/clientgo.(*informer).RunWithContext(") {
 			found.Informers++
 		}
-		// The drop-in reads a stream in both cases. If client-go reads the response, the stream does not
-		// read from an HTTP connection.
+		// The drop-in's stream also occurs in the stacks if client-go reads the response, but then the
+		// stream does not read from an HTTP connection.
 		_, reads, ok := strings.Cut(stack, "http")
 		if ok && strings.Contains(reads, "weir/internal/core/source.(*stream).Read(") {
 			found.Captured++

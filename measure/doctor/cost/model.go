@@ -37,8 +37,8 @@ const (
 // Encodings returns all encodings.
 func Encodings() []Encoding { return []Encoding{Protobuf, ProtobufGzip, JSON, JSONGzip, Initial} }
 
-// LeastCPU is the least CPU time, in seconds, for which tests compare predictions with
-// measurements. Below it, a server may need twice the predicted time, because of its background
+// LeastCPU is the CPU time, in seconds, from which predictions are precise. Below it, the
+// prediction may be only half of the time that a server needs, because of the server's background
 // work.
 const LeastCPU = 2.0
 
@@ -174,7 +174,7 @@ func (m *Memory) Growth(resident, underWay float64) float64 {
 // Check compares a prediction (Got) with a measurement (Want).
 type Check struct {
 	Incident string  `json:"incident"` // of weir lab, or a description of another test
-	Way      string  `json:"way"`      // how its clients send requests
+	Way      string  `json:"way"`      // how the incident's clients send requests
 	Figure   string  `json:"figure"`
 	Want     float64 `json:"measured"`
 	Got      float64 `json:"predicted"`

@@ -164,10 +164,10 @@ func requires(selector, prefix string) bool {
 // LIST, so it does not count.
 func (q Query) Quorum() bool { return !q.Continued && (q.Version == "" || q.Exact) }
 
-// FirstOnly reports whether a LIST asks for any single object, with limit=1. Clients send such a
-// LIST to get the newest version, or to know whether an object exists. The LIST costs no more than
-// a GET. With resourceVersion=0 or a selector it costs more: the watch cache ignores the limit, or
-// compares objects with the selector until one matches.
+// FirstOnly reports whether a LIST asks for any single object and costs no more than a GET: it has
+// limit=1, and neither resourceVersion=0 nor a selector. Clients send such a LIST to get the newest
+// version, or to know whether an object exists. With resourceVersion=0 the watch cache ignores the
+// limit. With a selector the server compares objects until one matches.
 func (q Query) FirstOnly() bool { return q.Limit == 1 && q.Version != "0" && !q.Selected }
 
 // InitialList reports whether a WATCH starts with a LIST, which means that the server sends each

@@ -61,7 +61,7 @@ func (m *Merge) add(name string, stdin io.Reader) error {
 	return nil
 }
 
-// begin reads the first event of a log. A log without events is no error.
+// begin reads the first event of a log. An empty log is no error.
 func (m *Merge) begin(log *Log) error {
 	m.open = append(m.open, log)
 	return m.advance(log)
@@ -116,8 +116,8 @@ func (m *Merge) Next() (*Event, error) {
 }
 
 // isDue reports whether a waiting log must be opened before the next event is returned. That is the
-// case if no log is open, or if its first event is not later than the next event of the open logs.
-// While maxOpen logs are open, no waiting log is due.
+// case if no log is open, or if the waiting log's first event is not later than the next event of
+// the open logs. While maxOpen logs are open, no waiting log is due.
 func (m *Merge) isDue(w waiting) bool {
 	return len(m.open) == 0 || len(m.open) < maxOpen && w.first <= m.earliest().event.Staged
 }

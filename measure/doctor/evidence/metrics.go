@@ -106,7 +106,7 @@ func ofLists(add func(*ResourceMetrics, float64)) func(*Sample, labels, float64)
 }
 
 // ofResource returns a function that adds a value to the value's resource. The function ignores
-// metrics of WATCHes that name the kind instead, as servers before 1.34 write them.
+// metrics of WATCHes that name the kind instead of the resource, as servers before 1.34 write them.
 func ofResource(add func(*ResourceMetrics, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) {
 		if l.get("resource") != "" {

@@ -150,7 +150,8 @@ func TestEnvelopedFields(t *testing.T) {
 	}
 }
 
-// TestFaults checks that each cause has its own error, and that the events around it are read.
+// TestFaults checks that each kind of fault has its own error, and that the events before and after
+// the fault are read.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -211,8 +212,8 @@ func TestFaultInList(t *testing.T) {
 	}
 }
 
-// TestFormats checks that the error for a log in another compression or encoding names the format
-// and the command that decodes it.
+// TestFormats checks that the error for a log with an unsupported compression or encoding names the
+// format and the command that decodes it.
 func TestFormats(t *testing.T) {
 	for _, f := range formats {
 		text := strings.Repeat("\x00", f.at) + f.magic + strings.Repeat("\x00", 100)

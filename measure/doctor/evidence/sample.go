@@ -105,8 +105,8 @@ func ReadMetrics(r io.Reader) (*Sample, error) {
 	return s, nil
 }
 
-// resource returns kubectl's name of the labels' resource. In some metrics, servers before 1.34
-// already use that name.
+// resource returns kubectl's name of the labels' resource. In some metrics of servers before 1.34,
+// the label "resource" already contains that name.
 func (l labels) resource() string {
 	resource, group := l.get("resource"), l.get("group")
 	if group == "" || strings.HasSuffix(resource, "."+group) {

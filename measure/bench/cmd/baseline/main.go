@@ -89,8 +89,8 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o, err
 }
 
-// choose returns the rows whose names are in only, or all rows if only is empty. It leaves out the
-// rows whose names are in without.
+// choose returns the rows with the names in the list only, or all rows if that list is empty. It
+// leaves out the rows with the names in the list without. A comma separates the names.
 func choose(only, without string) ([]row, error) {
 	named := func(list string) ([]row, error) {
 		names := strings.FieldsFunc(list, func(r rune) bool { return r == ',' })

@@ -233,8 +233,8 @@ func (m *measurer) start(ctx context.Context) error {
 	return nil
 }
 
-// runProgram runs a program several times, unchanged and changed, and sets the ratios and results
-// of r.
+// runProgram runs a program several times, each time unchanged and changed to use the drop-in. It
+// sets the ratios and results of r.
 func (m *measurer) runProgram(ctx context.Context, of row, r *record) error {
 	var runs []figures.Values
 	var lines []string

@@ -54,8 +54,8 @@ func (f figure) keeps(value, bound float64) bool {
 	return value <= bound
 }
 
-// rows are all measurements. Those on a kube-apiserver come first, so that it can be stopped after
-// them.
+// rows are all measurements. The rows on a kube-apiserver come first, so that the kube-apiserver
+// can be stopped before the other rows.
 var rows = []row{
 	{
 		name: "dropin-similar-sync", cluster: true, args: []string{"sync", "--dropin"},

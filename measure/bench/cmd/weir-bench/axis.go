@@ -38,7 +38,7 @@ const (
 	sideAPIServer = "kube-apiserver"
 )
 
-// The numbers of objects on axes that increase another amount.
+// The numbers of objects on the axes of handlers and of informers, which do not increase them.
 const (
 	objectsOfHandlers  = 50_000
 	objectsOfInformers = 1_000

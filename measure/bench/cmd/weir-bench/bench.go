@@ -78,8 +78,8 @@ func newBench() *cobra.Command {
 	return cmd
 }
 
-// longOf returns the help of a verb: what it measures, and its figures. If the verb measures the
-// drop-in differently, the help also says what it measures then.
+// longOf returns the help of a verb: what it measures, and its figures. If the verb measures
+// something else with --dropin, the help also says what.
 func longOf(v informers.Verb) string {
 	const figures = ".\n\nThe figures, by their keys in -o json:\n\n"
 	text := v.Short + figures + v.Figures()

@@ -65,8 +65,8 @@ func (s scale) of(v float64) float64 {
 	return s.from + (s.to-s.from)*math.Log(v/s.least)/math.Log(s.most/s.least)
 }
 
-// scales returns the scales of a figure. x reaches from the first point to the last, and y between
-// whole powers of ten. y.most is 0 if the figure was not measured.
+// scales returns the scales of a figure. x reaches from the first point to the last. y reaches from
+// one whole power of ten to another. y.most is 0 if the figure was not measured.
 func (g grownAxis) scales(f figures.Figure) (x, y scale) {
 	x = scale{math.Inf(1), 0, plotLeft, plotRight}
 	y = scale{math.Inf(1), 0, plotBottom, plotTop}

@@ -33,8 +33,8 @@ type replay interface {
 // incidents returns all incidents, in the order in which they are replayed.
 func incidents() []incident { return slices.Concat(informerIncidents, serverIncidents) }
 
-// ofInformers reports whether informers cause the incident, in their own process and on a server
-// that is already running.
+// ofInformers reports whether informers cause the incident. They run in their own process, on a
+// server that is already running.
 func (i incident) ofInformers() bool {
 	_, ok := i.replay.(informerReplay)
 	return ok

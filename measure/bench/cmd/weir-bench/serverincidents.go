@@ -43,9 +43,9 @@ const (
 	controllersInIncident = 200
 )
 
-// upTo returns a function that returns the number of clients that receive all pods. That number is
-// at most clients. The number is small enough that all clients together receive at most maxObjects,
-// but at least two.
+// upTo returns a function that returns the number of clients for a number of pods. Each client
+// receives all pods. The number is at most the parameter clients, and so small that all clients
+// together receive at most maxObjects objects. But it is at least two.
 func upTo(clients int) func(pods int) int {
 	return func(pods int) int { return max(2, min(clients, maxObjects/max(1, pods))) }
 }

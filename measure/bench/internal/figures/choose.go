@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Choose returns the elements of all whose name is in names, in the order of all. If there are no
-// names, it returns all elements. Choose does not modify all. If no element has one of the names,
-// it returns an error, which uses noun for an element.
+// Choose returns the elements with the given names, in the order of the slice all. Without names,
+// it returns all elements. It does not modify the slice. If no element has one of the names, it
+// returns an error. The error uses noun, such as "row", as the name for an element.
 func Choose[T any](noun string, all []T, name func(T) string, names ...string) ([]T, error) {
 	var there []string
 	for _, thing := range all {

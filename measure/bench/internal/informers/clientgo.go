@@ -42,9 +42,8 @@ type sharedInformer struct {
 // false if the objects are wrong. A nil looker does nothing.
 type looker func(before, object any) bool
 
-// newShared returns the typed informer, which reads protobuf, or the dynamic informer, which reads
-// JSON. A factory creates the informer: client-go's or the drop-in's. The typed informer of custom
-// resources reads JSON.
+// newShared returns an informer from a factory: client-go's or the drop-in's. A dynamic informer
+// reads JSON. A typed informer reads protobuf, or JSON if it is of custom resources.
 func newShared(cfg *rest.Config, s *spec) *sharedInformer {
 	switch {
 	case s.Unstructured:

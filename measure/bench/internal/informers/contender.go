@@ -47,8 +47,8 @@ func (c contender) env() []string {
 }
 
 // contendersOf returns the contenders of a verb in the order of a round. Odd rounds have the
-// reverse order, so that a contender does not always follow the same other contender. That one may
-// leave the machine in a state that changes the result, such as a warm file cache or a throttled
+// reverse order, so that a contender does not always run after the same one. A contender may leave
+// the machine in a state that changes the next result, such as a warm file cache or a throttled
 // processor.
 func contendersOf(v Verb, round int) []contender {
 	all := []contender{{side: sideWeir}}

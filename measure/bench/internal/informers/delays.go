@@ -22,7 +22,7 @@ type delays struct {
 	arrived []time.Time // for each change, when its last byte was read
 
 	told []atomic.Int32 // for each change, the number of handlers that have received it
-	last []atomic.Int64 // for each change, when the last handler did, in nanoseconds since base
+	last []atomic.Int64 // for each change, when the last handler got it, in nanoseconds since base
 	base time.Time
 }
 

@@ -29,8 +29,8 @@ type handler func(kind eventKind, key string)
 // informer is a measured informer: weir's, client-go's, or a group. One goroutine calls the
 // methods, in this order: handle several times, run, the other methods, stop.
 type informer interface {
-	// handle registers a handler. Once per resync period, the handler receives every object again; 0:
-	// never.
+	// handle registers a handler. The handler receives every object again after each period of the
+	// length resync. 0 means never.
 	handle(resync time.Duration, h handler) error
 	// run starts to list and watch in the background, until stop is called.
 	run(ctx context.Context)

@@ -20,8 +20,8 @@ import (
 // phases ready and unready. A stub fills in the blanks of the texts when it writes.
 type model []text
 
-// newModel encodes a pod. copies says that the model represents several pods, and replaced that a
-// rollout replaces them.
+// newModel encodes a pod. If copies is set, the model represents several pods. If replaced is set,
+// a rollout replaces them.
 func newModel(e *encoding, pod *corev1.Pod, copies, replaced bool) (model, error) {
 	pod = blankPod(pod, copies)
 	m := make(model, 2, phases)

@@ -154,10 +154,9 @@ const (
 	// busyRequests is the number of requests that each worker sends before it waits for the other
 	// workers.
 	busyRequests = 10
-	// slowRequest is the least mean duration of requests that mostly wait. A proxy's requests wait if
-	// the proxy must prove that its cache is current. Each worker sends only one such request at a
-	// time. triedRequests is the number of requests in the mean; it is more than one because the first
-	// requests may not wait.
+	// Requests that take at least slowRequest on average mostly wait: a proxy's requests wait if the
+	// proxy must prove that its cache is current. Each worker then sends one request instead of
+	// busyRequests. The average is of triedRequests requests, because the first ones may not wait.
 	slowRequest   = 100 * time.Millisecond
 	triedRequests = 4
 )

@@ -75,7 +75,7 @@ type Options struct {
 	// SlowAPIServer is the number of readers of kube-apiserver in slowlists. The default is 0, because
 	// they may use up all memory.
 	SlowAPIServer int
-	SlowBytes     float64 // how many bytes each of them reads per second
+	SlowBytes     float64 // how many bytes each reader in slowlists reads per second
 	RSSLimit      float64 // of a server; above it, its slow readers are disconnected
 
 	ReadRate float64       // events that slowreader reads per second
@@ -84,7 +84,7 @@ type Options struct {
 
 	Resync time.Duration // the period of the informer of ResyncStorm
 
-	restarts    float64 // ends InitialEvents after this many; 0: only time ends it
+	restarts    float64 // ends InitialEvents after this many restarts; 0: Duration ends it
 	watchBuffer int     // per watcher of an embedded server, in changes; 0: no limit
 	whole       bool    // an embedded server builds each LIST in memory first
 

@@ -159,7 +159,7 @@ func (r *resyncing) handle(ctx context.Context, group string) {
 	}
 	select {
 	case r.groups <- group:
-	case <-r.ended: // this call is from another resync
+	case <-r.ended: // this call is from a later resync
 	case <-ctx.Done():
 	}
 }
@@ -170,7 +170,7 @@ func (r *resyncing) work(ctx context.Context) {
 	for {
 		select {
 		case group := <-r.groups:
-			if r.taken.Add(1) > r.pods { // this pod is from another resync
+			if r.taken.Add(1) > r.pods { // this pod is from a later resync
 				return
 			}
 			r.look(ctx, group)
