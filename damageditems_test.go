@@ -64,8 +64,9 @@ func (s *damagedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// damagedInformers start informers, by name. Each returns a function for the stored keys, and one
-// for the number of skipped objects (-1 if unknown) and the informer's error.
+// damagedInformers contains functions that start an informer, by name. Each function returns two
+// functions: keys returns the stored keys; status returns the number of skipped objects (-1 if
+// unknown) and the informer's error.
 var damagedInformers = map[string]func(*testing.T, *rest.Config) (keys func() []string, status func() (int, error)){
 	"typed":        runDamaged[*corev1.ConfigMap],
 	"unstructured": runDamaged[*unstructured.Unstructured],
@@ -79,11 +80,11 @@ var damagedInformers = map[string]func(*testing.T, *rest.Config) (keys func() []
 
 // TestDamagedItems checks that an informer skips and counts damaged objects in lists and events,
 // and stores all other objects. A damaged object is null or has a duplicate member. client-go's
-// informers also store the other items of such a list.
+// informers also store all undamaged items of a list.
 func TestDamagedItems(t *testing.T) {
 	names := func(keys []string) string {
-		// For null client-go stores an object without a name, and it decodes the item with the duplicate
-		// member as d/x. Weir stores neither.
+		// client-go stores null as an object without a name, and the item with the duplicate member as
+		// d/x. Weir stores neither of them.
 		keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" || key == "d/x" })
 		slices.Sort(keys)
 		return strings.Join(keys, " ")
@@ -97,7 +98,7 @@ func TestDamagedItems(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			keys, status := run(t, &rest.Config{Host: server.URL, QPS: -1})
-			if strings.HasPrefix(name, "client-go") { // each of its watches fails at the unreadable event
+			if strings.HasPrefix(name, "client-go") { // each watch fails at the unreadable event
 				testenv.Eventually(t, ctx, "it syncs", func() bool { return names(keys()) == "d/a d/b" || names(keys()) == "d/a d/b d/c" })
 				return
 			}

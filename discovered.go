@@ -66,7 +66,7 @@ func (d *discovered) Watch(ctx context.Context, o metav1.ListOptions) (source.Wa
 		return nil, err
 	}
 	w, err := src.Watch(ctx, o)
-	if o.SendInitialEvents != nil { // replaces a LIST
+	if o.SendInitialEvents != nil { // this WATCH replaces a LIST
 		d.forget(src, err)
 	}
 	return w, err

@@ -120,7 +120,7 @@ type codeBlock struct {
 func markdownCode(t *testing.T) (blocks []codeBlock) {
 	t.Helper()
 	for file, text := range repository(t, `\.md$`) {
-		var b *codeBlock // nil outside a block, and in a block of another language
+		var b *codeBlock // nil outside the blocks of Go code and the diffs
 		n := 0
 		for line := range strings.Lines(text) {
 			n++

@@ -50,14 +50,14 @@ var (
 	ErrRejected = reflector.ErrRejected
 	// ErrServer is returned when the server, or a proxy in front of it, answers 5xx.
 	ErrServer = reflector.ErrServer
-	// ErrWatchClosed is returned when the server ends each watch as soon as it starts.
+	// ErrWatchClosed is returned when the server ends each watch immediately after its start.
 	ErrWatchClosed = reflector.ErrEnded
 	// ErrEncoding is returned when the server answers in an encoding that the informer cannot convert
-	// to Informer.Encoding, in which it stores objects.
+	// to the encoding in which it stores objects (Informer.Encoding).
 	ErrEncoding = reflector.ErrEncoding
 )
 
-// These errors are returned by calls. Test for them with errors.Is.
+// These errors are returned by functions and methods of this package. Test for them with errors.Is.
 var (
 	// ErrNotFound is returned when the informer does not store the object.
 	ErrNotFound = errors.New("not found")
@@ -81,7 +81,7 @@ var (
 	ErrInvalidResourceVersion = store.ErrInvalidResourceVersion
 	// ErrIndexExists is returned when the informer already has an index of the same name.
 	ErrIndexExists = store.ErrIndexExists
-	// ErrUnknownIndex is returned when the informer has no index of that name.
+	// ErrUnknownIndex is returned when the informer has no index of the requested name.
 	ErrUnknownIndex = store.ErrUnknownIndex
 )
 

@@ -58,8 +58,9 @@ func TestHandlerWaitWrapsContextError(t *testing.T) {
 	}
 }
 
-// TestDiscoveryErrors checks that Err returns the error as soon as the server has answered the
-// discovery of a kind. The informer must not ask again before the answer's Retry-After has passed.
+// TestDiscoveryErrors checks that Err returns the error of a failed discovery of a kind
+// immediately. If the answer has a Retry-After, the informer must not repeat the discovery before
+// that time has passed.
 func TestDiscoveryErrors(t *testing.T) {
 	refuse := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

@@ -14,10 +14,10 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 )
 
-// Factory shares informers: users with the same options get the same informer, see Acquire. An
-// informer runs from its first user's Acquire to its last user's Release. (Informers of client-go's
-// factory cannot be stopped one by one: kubernetes issue 79610.) All informers of a factory share a
-// ServerGroup. The methods are safe for concurrent use.
+// Factory shares informers: users with the same options get the same informer. Acquire lists these
+// options. An informer runs from its first user's Acquire to its last user's Release. (Informers of
+// client-go's factory cannot be stopped one by one: kubernetes issue 79610.) All informers of a
+// factory share a ServerGroup. The methods are safe for concurrent use.
 type Factory struct {
 	cfg    *rest.Config
 	ctx    context.Context
@@ -32,7 +32,8 @@ type Factory struct {
 // shared is one informer and its users.
 type shared struct {
 	informer any // *Informer[T]
-	// users has the OnStatus, or nil, of each SharedInformer. The factory's lock guards the map.
+	// users maps each SharedInformer to its OnStatus, which may be nil. The factory's lock guards the
+	// map.
 	users map[any]func(Status)
 	stop  context.CancelFunc
 	done  chan struct{}
@@ -69,8 +70,8 @@ func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 // the user's own handlers, and OnStatus receives statuses from Acquire to Release. Acquire adds
 // missing Indexes for all users. Name is the first user's Name.
 //
-// Acquire returns ErrIndexExists, and adds no index, if the informer has an index of the same name
-// with another definition; ByFunc defines when two functions are the same. It returns
+// If the informer has an index of the same name with another definition, Acquire adds no index and
+// returns ErrIndexExists; ByFunc defines when two functions are the same. Acquire returns
 // ErrInvalidOptions if the options are invalid, and ErrStopped after the factory's Shutdown.
 func Acquire[T Object](f *Factory, opts Options) (*SharedInformer[T], error) {
 	key, err := shareKeyOf[T](f, opts)
@@ -89,8 +90,8 @@ func Acquire[T Object](f *Factory, opts Options) (*SharedInformer[T], error) {
 	return lease, nil
 }
 
-// acquire returns the informer for lease.key, starts it if it does not exist, and adds lease to its
-// users.
+// acquire returns the informer for lease.key, and adds lease to the informer's users. If there is
+// no such informer, acquire creates and starts it.
 func acquire[T Object](f *Factory, lease *SharedInformer[T], opts Options) (*shared, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -67,8 +67,8 @@ func TestFactoryTypesOfOneName(t *testing.T) {
 
 func byName(m *corev1.ConfigMap) ([]string, error) { return []string{m.Name}, nil }
 
-// TestIndexOfAnotherType checks that AddIndex rejects an index by a function of another type.
-// Otherwise reading the index would panic.
+// TestIndexOfAnotherType checks that AddIndex rejects an index function whose argument has another
+// type than the informer's objects. Otherwise reading the index would panic.
 func TestIndexOfAnotherType(t *testing.T) {
 	inf, err := weir.NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, weir.Options{})
 	check.NoError(t, err)

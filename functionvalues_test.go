@@ -13,9 +13,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestFactorySharesFunctionIndexes checks that users share an index by function if they use one
-// Index value or one function value. It also checks that Acquire with another function under the
-// same name returns an error and adds no index.
+// TestFactorySharesFunctionIndexes checks that users share an index by function if they use the
+// same Index value or the same function value. It also checks that Acquire with another function
+// under the same name returns an error and adds no index.
 func TestFactorySharesFunctionIndexes(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")

@@ -15,7 +15,8 @@ type Index struct {
 	label string
 	field string
 	fn    func(object any) ([]string, error)
-	// of is the type of fn's argument. value identifies the function that ByFunc received.
+	// These fields are set by ByFunc: the type of fn's argument (of), and the identity of the function
+	// that ByFunc received (value).
 	of    reflect.Type
 	value private.Function
 }

@@ -94,7 +94,8 @@ func (i *informer[T]) build(cfg *rest.Config, opts Options) error {
 	return nil
 }
 
-// forUser returns the informer with the PrivateCopies and OnPanic of another user.
+// forUser returns a copy of i for another user of the same informer. The copy has the PrivateCopies
+// and OnPanic of opts.
 func (i informer[T]) forUser(opts Options) informer[T] {
 	i.reader = &reader{store: i.store, private: opts.PrivateCopies, detector: i.reader.detector}
 	i.panics = onPanic(opts)
@@ -134,9 +135,9 @@ func (i *informer[T]) HasSynced() bool { return i.store.Synced() }
 // To read your own writes, pass the version that a write returned. With several namespaces or
 // selectors it blocks until every reflector has reached the version. A reflector that receives no
 // changes reaches the version with its next bookmark, which kube-apiserver sends about once a
-// minute. If the informer has detected that the server was restored from a backup, a
-// resourceVersion may be from before the restore. WaitForResourceVersion then blocks until the
-// server has reached that version again.
+// minute. After a restore of the server from a backup, a resourceVersion from before the restore
+// may be higher than the server's. If the informer has detected the restore, WaitForResourceVersion
+// blocks until the server has reached that resourceVersion again.
 //
 // If ctx ends first, the error wraps the context's error and the informer's Err, if it has one. If
 // the informer stops first, the error wraps ErrStopped. For a resourceVersion that is not an

@@ -43,8 +43,8 @@ func TestMergedSelectors(t *testing.T) {
 	}
 }
 
-// TestDrop checks that an informer with DropFields removes exactly these fields, and that another
-// informer removes none.
+// TestDrop checks that an informer with DropFields removes exactly these fields, and that an
+// informer without DropFields removes none.
 func TestDrop(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{Pods: 20})
 	whole, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{})
@@ -293,8 +293,8 @@ func TestServerThatKnowsOnlyJSON(t *testing.T) {
 	}
 }
 
-// jsonOnly returns a config whose requests accept only JSON. The server then answers like an
-// aggregated server without protobuf.
+// jsonOnly returns a config whose requests have the Accept header accept, which names only JSON.
+// The server then answers like an aggregated server without protobuf.
 func jsonOnly(cfg *rest.Config, accept string) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {

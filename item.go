@@ -103,8 +103,8 @@ const (
 // String returns the encoding's name: "json" or "protobuf".
 func (e Encoding) String() string { return wire.Encoding(e).String() }
 
-// reader returns decoded objects to callers, with the PrivateCopies and DetectMutation of its
-// options.
+// reader returns decoded objects to callers. It applies the options PrivateCopies and
+// DetectMutation.
 type reader struct {
 	store    *store.Store
 	private  bool

@@ -12,7 +12,7 @@ type ListWatch struct {
 	// Mode selects the requests that fetch the server's whole state: at the start, and after a watch
 	// that cannot be resumed.
 	Mode Mode
-	// Consistency selects how current this state must be.
+	// Consistency selects how current the fetched state must be.
 	Consistency Consistency
 	// PageSize is the number of objects per page in ModePages. The default is 500.
 	PageSize int64

@@ -280,8 +280,8 @@ func TestMirrorSinkFails(t *testing.T) {
 	}
 }
 
-// TestMirrorBookmarkFails checks that Mirror returns the error of Commit if a bookmark without
-// earlier changes causes the call.
+// TestMirrorBookmarkFails checks that Mirror returns the error of Commit if Mirror calls Commit
+// because of a bookmark, without earlier changes.
 func TestMirrorBookmarkFails(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{BookmarkInterval: 100 * time.Millisecond})
 	makeConfigMap(ctx, client, "n", "a")
@@ -298,8 +298,9 @@ func TestMirrorBookmarkFails(t *testing.T) {
 	}
 }
 
-// TestMirrorNamesake replaces an object by new objects of the same name. When a new object is in
-// another shard, Mirror must delete the old object from the sink, and not put the new one into it.
+// TestMirrorNamesake replaces an object by new objects of the same name. If the new object is not
+// in Mirror's shard, Mirror must delete the old object from the sink, and must not put the new
+// object into the sink.
 func TestMirrorNamesake(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	sink := newTable(t)

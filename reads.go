@@ -35,7 +35,8 @@ func (i *informer[T]) All() iter.Seq2[T, error] { return i.Snapshot().All() }
 // In iterates over the objects of one namespace in one snapshot, decoded. See Snapshot.In.
 func (i *informer[T]) In(namespace string) iter.Seq2[T, error] { return i.Snapshot().In(namespace) }
 
-// By iterates over the objects with a value of an index in one snapshot, decoded. See Snapshot.By.
+// By iterates over the objects that an index of one snapshot lists under a value, decoded. See
+// Snapshot.By.
 func (i *informer[T]) By(index, value string) iter.Seq2[T, error] {
 	return i.Snapshot().By(index, value)
 }
@@ -49,8 +50,8 @@ func (i *informer[T]) ItemsIn(namespace string) iter.Seq[Item[T]] {
 	return i.Snapshot().ItemsIn(namespace)
 }
 
-// ItemsBy iterates over the objects with a value of an index in one snapshot without decoding them.
-// See Snapshot.ItemsBy.
+// ItemsBy iterates over the objects that an index of one snapshot lists under a value, without
+// decoding them. See Snapshot.ItemsBy.
 func (i *informer[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
 	return i.Snapshot().ItemsBy(index, value)
 }

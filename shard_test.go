@@ -22,8 +22,8 @@ import (
 
 type pods = *weir.Informer[*corev1.Pod]
 
-// unsharded returns a config whose requests lack shardSelector. The server then answers like the
-// many servers that ignore it.
+// unsharded returns a config whose requests lack shardSelector. The server then answers like a
+// server that ignores this parameter.
 func unsharded(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -82,9 +82,9 @@ func podsOf(t *testing.T, ctx context.Context, client corev1client.CoreV1Interfa
 	return out
 }
 
-// TestShards checks that the informers of all shards together store each object once. A server with
-// shard selectors sends each informer only its shard. From other servers' answers the informer
-// drops the objects of other shards.
+// TestShards checks that the informers of all shards together store each object once. A server that
+// supports shard selectors sends each informer only the objects of its shard. If the server does
+// not support them, each informer drops the objects of other shards.
 func TestShards(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{Pods: 300})
 	want := podsOf(t, ctx, client)
@@ -112,8 +112,8 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// handled has the uids, by key, of the objects that the handlers of all shards know: they have
-// received the object, and not its deletion.
+// handled contains the uid of each object, by key, that a handler of any shard has received and
+// whose deletion no handler has received.
 type handled struct {
 	mu   sync.Mutex
 	held map[string]string
@@ -138,9 +138,9 @@ func handleAll(t *testing.T, infs []pods) *handled {
 }
 
 // TestShardsMove changes the number of shards while objects are created, changed and deleted. It
-// starts the informers of the new shards, and checks that the old and the new informers each store
-// all objects before the old informers stop. At the end, the informers and the handlers must have
-// all objects.
+// starts the informers of the new shards while the old informers still run. Before the old
+// informers stop, the old informers together must store all objects, and so must the new informers
+// together. At the end, the new informers and their handlers must have all objects.
 func TestShardsMove(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		server, client, ctx := serve(t, apiserver.Options{Pods: 60, Churn: 200})
@@ -158,8 +158,9 @@ func TestShardsMove(t *testing.T) {
 				check.NoError(t, inf.WaitForSync(ctx))
 			}
 			if stop != nil {
-				// Both the old and the new informers must store each object that existed at this moment and
-				// still exists. Events in transit need some time, so the test repeats the comparison.
+				// The old informers together must store each object that existed at this moment and still
+				// exists, and so must the new informers together. Events in transit need some time, so the test
+				// repeats the comparison.
 				before := podsOf(t, ctx, client)
 				testenv.Eventually(t, ctx, "both splits are whole", func() bool {
 					now := podsOf(t, ctx, client)

@@ -12,8 +12,8 @@ import (
 
 // Sink stores the server's state outside an informer's memory, for example in a database. Mirror
 // writes to it. One goroutine calls all methods. A method may block: events from the server then
-// wait. If a method returns an error, Mirror returns it; if a replace is active, Mirror calls
-// AbortReplace before.
+// wait. If a method returns an error, Mirror returns the error. If a replace is active, Mirror
+// first calls AbortReplace.
 //
 // A replace transfers one whole state of the server: BeginReplace, Put for each object, EndReplace.
 // Mirror starts with a replace, unless ResourceVersion returns a version. Another replace follows
@@ -28,9 +28,9 @@ import (
 // every few changes.
 //
 // A stored ResourceVersion is valid only for the same server, resource, namespace, selector, shard
-// and T. If one of them changes, start with an empty sink. Mirror cannot detect a restore of the
-// server from a backup that happened while Mirror did not run, if the server has since passed the
-// stored version.
+// and T. If one of them changes, start with an empty sink. If the server was restored from a backup
+// while Mirror did not run, and has since passed the stored version, Mirror cannot detect the
+// restore.
 type Sink interface {
 	// ResourceVersion returns the version of the last Commit or EndReplace if the sink has stored that
 	// version, otherwise "". Mirror calls ResourceVersion once and resumes from the returned version.

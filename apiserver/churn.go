@@ -61,8 +61,8 @@ func (s *Server) StopChurn() {
 	s.churn.Wait()
 }
 
-// run makes rate changes per second until ctx ends. If the changes are slower than rate, run makes
-// up for at most the changes of one second.
+// run makes rate changes per second until ctx ends. If the changes are slower than rate, run later
+// makes up for at most the changes of one second.
 func (c *churner) run(ctx context.Context, rate float64) {
 	ticker := time.NewTicker(churnTick)
 	defer ticker.Stop()

@@ -188,9 +188,9 @@ func (d *crdDefinition) establish(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// afterWrite registers the resources of a CustomResourceDefinition that was stored, and unregisters
-// its other versions. It does nothing for other objects. Call it before the next write of the
-// object: the caller holds the storage's mu, or is New.
+// afterWrite registers the served versions of a CustomResourceDefinition that was stored, and
+// unregisters the versions that it no longer serves. It does nothing for other objects. Call it
+// before the next write of the object: the caller holds the storage's mu, or is New.
 func (s *Server) afterWrite(res *servedResource, o object) error {
 	if !res.definesResources() || finalized(o) {
 		if res.definesResources() {

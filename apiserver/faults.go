@@ -23,7 +23,8 @@ type Faults struct {
 }
 
 // Rule is one fault. If several rules match a request, the rule that was added first applies. A
-// rule has Err or Cut, or Hold, or Hold together with Err or Cut. CutCleanly requires Cut.
+// rule has Err, Cut or Hold. Hold may be combined with Err or with Cut; Err and Cut may not be
+// combined. CutCleanly requires Cut.
 type Rule struct {
 	// Match reports whether the rule applies to a request. If it is nil, the rule applies to all
 	// requests. See [Match].
@@ -35,7 +36,7 @@ type Rule struct {
 	// retryAfterSeconds.
 	Err error
 	// Cut is the number of bytes of the body after which the server closes the connection. The server
-	// always sends the headers. If it is nil, the server sends the whole body.
+	// always sends the headers. If Cut is nil, the server sends the whole body.
 	Cut *int64
 	// CutCleanly makes the server end the body at Cut as if it were complete, in place of closing the
 	// connection.
@@ -85,8 +86,8 @@ func (f *Faults) bookmarks() (time.Duration, bool) {
 	return f.bookmarkDelay, f.noBookmarks
 }
 
-// WatchBuffer makes the server close a watch for which more than this number of changes wait,
-// because its client reads too slowly. As with kube-apiserver, the watch ends without an error,
+// WatchBuffer makes the server close a watch if its client reads so slowly that more than the given
+// number of changes wait to be sent. As with kube-apiserver, the watch ends without an error,
 // possibly before the initial state is complete. WatchBuffer applies to watches without selectors
 // that start after the call. With 0, the server closes no watch because of a slow client.
 func (f *Faults) WatchBuffer(changes int) {
@@ -143,7 +144,7 @@ func (f *Faults) apply(w http.ResponseWriter, r *http.Request, released <-chan s
 	return w, false
 }
 
-// truncatingWriter ends a response after left bytes.
+// truncatingWriter ends a response after the number of body bytes in its field left.
 type truncatingWriter struct {
 	http.ResponseWriter
 	left  int64
@@ -154,7 +155,8 @@ type truncatingWriter struct {
 // Unwrap returns the wrapped writer, for http.ResponseController.
 func (c *truncatingWriter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// WriteHeader sends the headers without the Content-Length, which is that of the whole body.
+// WriteHeader sends the headers without the Content-Length, because that is the length of the whole
+// body.
 func (c *truncatingWriter) WriteHeader(code int) {
 	if !c.begun {
 		c.begun = true

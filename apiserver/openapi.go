@@ -109,8 +109,8 @@ func (d openAPISchemas) addKind(res *servedResource) {
 	kind["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": res.Group, "version": res.Version, "kind": res.Kind}}
 }
 
-// custom returns the schema of a custom resource: Resource.Schema with the fields that every object
-// has added.
+// custom returns the schema of a custom resource: Resource.Schema plus the fields that every object
+// has (apiVersion, kind and metadata).
 func (d openAPISchemas) custom(res *servedResource) map[string]any {
 	kind := map[string]any{"type": "object"}
 	if text, err := json.Marshal(res.Schema); err == nil && res.Schema != nil {

@@ -132,8 +132,9 @@ func finalized(o object) bool {
 	return o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0
 }
 
-// prepareUpdate checks an update and returns the object to store. That is o with the immutable
-// metadata of old. For the status subresource, it is old with the status of o.
+// prepareUpdate checks an update and returns the object to store. For an update of the status
+// subresource, that is old with the status of o. For other updates, it is o with the immutable
+// metadata of old, and with the status of old if the resource has a status subresource.
 func (s *Server) prepareUpdate(res *servedResource, q request.Path, o, old object) (object, error) {
 	if o.GetName() != old.GetName() || o.GetNamespace() != old.GetNamespace() {
 		return nil, apierrors.NewBadRequest("the name and the namespace of an object cannot change")

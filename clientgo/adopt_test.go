@@ -28,8 +28,8 @@ import (
 // foreign is a wrapper of client-go's informer, like one that another package may define.
 type foreign struct{ cache.SharedIndexInformer }
 
-// TestAdopt checks which informers Adopt and a factory's InformerFor replace: those of client-go
-// that have no handlers, and none of another package.
+// TestAdopt checks which informers Adopt and a factory's InformerFor replace: informers of
+// client-go without handlers, and no informers of another package.
 func TestAdopt(t *testing.T) {
 	theirs := func() cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)

@@ -96,8 +96,9 @@ func TestNotCaptured(t *testing.T) {
 	}
 }
 
-// TestCaptureLeavesAlone checks that a capture captures neither requests of another verb with the
-// capture's context, nor LISTs without this context.
+// TestCaptureLeavesAlone checks that a capture leaves two kinds of responses to the client:
+// responses to requests of another verb than the capture's, and responses to LISTs whose context
+// contains no capture.
 func TestCaptureLeavesAlone(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil))

@@ -35,8 +35,8 @@ func (c *changingStore) change(t *testing.T, name string) *store.Object {
 	return c.put(t, pod(name, "v"))
 }
 
-// put stores an object with a new resourceVersion, with the bytes unknown appended to its encoding.
-// It returns the new version.
+// put stores an object with a new resourceVersion, and returns the new version. It appends the
+// argument unknown, a protobuf field that the Go type lacks, to the object's encoding.
 func (c *changingStore) put(t *testing.T, p *corev1.Pod, unknown ...byte) *store.Object {
 	t.Helper()
 	c.version++
@@ -63,7 +63,8 @@ func (c *changingStore) changes(take func()) []store.Change {
 	return changes[:cursor.Next(changes)]
 }
 
-// update returns the values that a handler receives for an update from was to is.
+// update returns the values that a handler receives for an update from the old version (was) to the
+// new version (is).
 func (c *changingStore) update(t *testing.T, was, is *store.Object) (old, fresh *corev1.Pod) {
 	t.Helper()
 	a, b, err := c.inf.indexer.reader.values(&store.Change{Revision: is.Revision(), Old: was, New: is})

@@ -29,9 +29,10 @@ func (g gatedRecorder) OnAdd(obj any, initial bool) { <-g.gate; g.recorder.OnAdd
 func (g gatedRecorder) OnUpdate(was, is any)        { <-g.gate; g.recorder.OnUpdate(was, is) }
 func (g gatedRecorder) OnDelete(obj any)            { <-g.gate; g.recorder.OnDelete(obj) }
 
-// addLate adds a handler that blocks, and one that does not. The returned function waits until the
-// second handler has received line, and then lets the first handler continue. When the first
-// handler has received line too, the function returns all lines of the first handler.
+// addLate adds a handler that blocks (late) and a handler that does not block. The returned
+// function waits until the handler that does not block has received line, and then lets the late
+// handler continue. When the late handler has received line too, the function returns all lines of
+// the late handler.
 func addLate(t *testing.T, inf cache.SharedIndexInformer, line string) (told func() []string) {
 	t.Helper()
 	late, first := gatedRecorder{newRecorder(), make(chan struct{})}, newRecorder()

@@ -148,7 +148,7 @@ func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.G
 		return informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace),
 			informers.WithTweakListOptions(s.tweak), informers.WithInformerName(name)).ForResource(resource)
 	}
-	probe, err := build(f.client, 0, nil) // no name, because a name is usable once
+	probe, err := build(f.client, 0, nil) // no name, because a name can be used only once
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (g genericInformer) Informer() cache.SharedIndexInformer { return g.informe
 func (g genericInformer) Lister() cache.GenericLister         { return g.lister }
 
 // group returns the interface of an API group. accessors is the function New that informer-gen has
-// generated for the group. The informers of the interface call the factory's InformerFor.
+// generated for the group. The accessors of the interface call the factory's InformerFor.
 func group[I any](f *factory, accessors func(internalinterfaces.SharedInformerFactory, string, internalinterfaces.TweakListOptionsFunc) I) I {
 	return accessors(f, f.settings.namespace, f.settings.tweak)
 }

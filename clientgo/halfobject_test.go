@@ -43,8 +43,8 @@ func (h *halfObject) UnmarshalJSON([]byte) error          { panic("not implement
 func (h *halfObject) GetAnnotations() map[string]string   { panic("not implemented") }
 func (h *halfObject) GetObjectMeta() (none metav1.Object) { panic("not implemented") }
 
-// slimObject, unlike halfObject, can be encoded. Its metadata implements metav1.Object, but most of
-// the methods panic.
+// slimObject, unlike halfObject, can be encoded. Its metadata implements metav1.Object, but most
+// methods of the metadata panic.
 type slimObject struct {
 	metav1.TypeMeta `json:",inline"`
 	slimMeta        `json:"metadata"`
@@ -156,8 +156,8 @@ func listOf(version string, items ...runtime.Object) *corev1.List {
 }
 
 // TestDeletedHalfObject checks that OnDelete receives the previous version if the transform fails
-// for the final state. It must receive it even if the previous version cannot be copied, and
-// therefore cannot get the resourceVersion of the deletion.
+// for the final state. OnDelete must receive the previous version even if that version cannot be
+// copied. Without a copy, the version cannot get the resourceVersion of the deletion.
 func TestDeletedHalfObject(t *testing.T) {
 	events := watch.NewFakeWithChanSize(10, false)
 	object := halfMade["with a uid"].object

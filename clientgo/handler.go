@@ -208,8 +208,8 @@ func (r *registration) record(e store.Change, err error) error {
 }
 
 // updateValues returns the decoded old and new version of an update. It returns an error if the new
-// version cannot be decoded. If only the old version cannot be decoded, was is a placeholder for
-// it; the handler has never received the old version.
+// version cannot be decoded. If only the old version cannot be decoded, the result was is a
+// placeholder for the old version, which the handler has never received.
 func (r *registration) updateValues(e store.Change) (was, is any, err error) {
 	reader := r.informer.indexer.reader
 	if was, is, err = reader.values(&e); err == nil {
@@ -221,9 +221,10 @@ func (r *registration) updateValues(e store.Change) (was, is any, err error) {
 	return reader.placeholder(e.Old), is, nil
 }
 
-// deletedValue returns the argument of OnDelete. It is the object with the resourceVersion of its
-// deletion. It is a cache.DeletedFinalStateUnknown (a tombstone) if the handler missed the deletion
-// or a change before the deletion, or if the object cannot be decoded.
+// deletedValue returns the argument of OnDelete. If the handler missed the deletion or a change
+// before the deletion, or if the object cannot be decoded, the argument is a
+// cache.DeletedFinalStateUnknown (a tombstone). Otherwise it is the object with the resourceVersion
+// of its deletion.
 func (r *registration) deletedValue(e store.Change) any {
 	reader := r.informer.indexer.reader
 	if e.FinalStateUnknown() {
@@ -284,9 +285,9 @@ type undelivered struct {
 	reported *store.Object // the newest version, whose error was logged
 }
 
-// adjust makes e.Old the last version that the handler received; e.Old may be a version that could
-// not be decoded. It returns false for the deletion of an object that the handler has never
-// received.
+// adjust returns e with a corrected Old: the last version that the handler received, instead of a
+// version that could not be decoded. It returns false for the deletion of an object that the
+// handler has never received.
 func (u undecodable) adjust(e store.Change) (store.Change, bool) {
 	object, ok := u[e.Key()]
 	switch {

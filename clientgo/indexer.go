@@ -188,7 +188,7 @@ func (x *indexer) indexFunc(name string) (cache.IndexFunc, error) {
 	return fn, nil
 }
 
-// lookup returns, from one snapshot, the objects that have at least one of the index values. An
+// lookup returns the objects of one snapshot that have at least one of the index values. An
 // object that has several of the values occurs several times.
 func (x *indexer) lookup(name string, values ...string) (objects []*store.Object, err error) {
 	fn, err := x.indexFunc(name)

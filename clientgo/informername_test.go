@@ -2,7 +2,7 @@
 
 package clientgo
 
-// This file is left out of builds with the oldest supported client-go: its informers ignore the
+// This file is left out of builds with the oldest supported client-go, whose informers ignore the
 // metrics provider that a program sets.
 
 import (

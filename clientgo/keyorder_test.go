@@ -146,8 +146,8 @@ func (p protobufOnly) SupportedMediaTypes() []runtime.SerializerInfo {
 }
 
 // TestClientOfFewTypes checks that a client of few types can decode the stub response: its scheme
-// contains only pods and the types that every client needs. It must also succeed if it cannot
-// decode JSON.
+// contains only pods and the types that every client needs. The client must also succeed if it
+// cannot decode JSON.
 func TestClientOfFewTypes(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 20})
 	few := runtime.NewScheme()

@@ -229,7 +229,7 @@ func captureKinds(t *testing.T, contentType string, opts Options) {
 		check.NoError(t, err)
 		checker.until(t, "an update", func(lines []string) bool { return strings.Contains(lines[len(lines)-1], " -> "+show(p)) })
 	}
-	// No watch reports the deletion, and the server no longer has its event.
+	// No watch reports the deletion, and the server no longer has the event of the deletion.
 	cut := int64(0)
 	remove := faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Cut: &cut, CutCleanly: true})
 	line.breakOff()

@@ -60,8 +60,9 @@ func transformErrorOnRelist(t *testing.T) {
 	}
 }
 
-// TestRefusedOnRelist checks that a relist keeps the stored version of an object that cannot be
-// decoded or transformed. If the listed object has another uid, the stored version is deleted.
+// TestRefusedOnRelist checks that a relist keeps the stored version of an object if the listed
+// version cannot be decoded or transformed. If the listed version has another uid than the stored
+// version, the relist must delete the stored version.
 func TestRefusedOnRelist(t *testing.T) {
 	for name, test := range map[string]struct {
 		pin      bool
@@ -224,8 +225,8 @@ func TestExcludedVersions(t *testing.T) {
 }
 
 // TestUndecodable checks that a handler receives each version that can be decoded. The old version
-// of such an update must be the version that the handler received last. A version that cannot be
-// decoded must be logged once, not again at each resync.
+// of an update must be the version that the handler received last. A version that cannot be decoded
+// must be logged once, not again at each resync.
 func TestUndecodable(t *testing.T) {
 	var reports int
 	silent(t, func(context.Context, error, string, ...any) { reports++ })

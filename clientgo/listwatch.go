@@ -177,10 +177,10 @@ func watchTimeout(answer *http.Response, requested time.Duration) time.Duration 
 	return time.Duration(seconds) * time.Second
 }
 
-// failedCaptured decides whether to stop capturing after a captured call that failed with err.
-// without is the error of the same call when it was repeated without capturing. If the repeated
-// call succeeded, either the client cannot read stub responses, or the captured call failed by
-// chance. Therefore only the second such failure in a row stops capturing.
+// failedCaptured decides whether to stop capturing after a captured call that failed with err. The
+// argument without is the error of the same call when it was repeated without capturing. If the
+// repeated call succeeded, either the client cannot read stub responses, or the captured call
+// failed by chance. Therefore only the second such failure in a row stops capturing.
 func (l *listWatch) failedCaptured(ctx context.Context, v verb, err, without error) {
 	switch {
 	case without != nil:

@@ -24,8 +24,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// blocked is a ListerWatcher that ignores contexts. Its List, its probe (a List with limit 1) or
-// its Watch blocks until the channel is closed.
+// blocked is a ListerWatcher that ignores contexts. Its List, its probe (a List with limit 1) and
+// its Watch each block until the corresponding channel is closed.
 type blocked struct {
 	list, probe, watch chan struct{} // a call does not block if its channel is nil
 	watcher            *watch.FakeWatcher
@@ -59,8 +59,8 @@ func quiet(t *testing.T, inf cache.SharedIndexInformer) {
 }
 
 // TestStopWhileBlocked stops an informer while a call of its ListerWatcher blocks and ignores its
-// context. The informer must stop, and must stop a watch that the call returns later. client-go's
-// informer of version 0.37 waits for such a call of Watch.
+// context. The informer must stop. If the call later returns a watch, the informer must stop the
+// watch too. client-go's informer of version 0.37 waits for such a call of Watch.
 func TestStopWhileBlocked(t *testing.T) {
 	for name, test := range map[string]struct {
 		build constructor
@@ -161,7 +161,8 @@ func (lateEvent) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // TestWatchTimeout uses a ListerWatcher that requests another timeout from the server than the
-// informer requested. A watch may last as long as the ListerWatcher's timeout, and no longer.
+// timeout that the informer passed to Watch. A watch may last as long as the ListerWatcher's
+// timeout, and no longer.
 func TestWatchTimeout(t *testing.T) {
 	for name, test := range map[string]struct {
 		seconds *int64
@@ -191,7 +192,7 @@ func TestWatchTimeout(t *testing.T) {
 }
 
 // TestFailsWhileCaptured checks when an informer stops capturing: after two calls of List in a row,
-// or of Watch, that failed with a capture and succeeded without it.
+// or two calls of Watch in a row, that failed with a capture and succeeded without one.
 func TestFailsWhileCaptured(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 3})
 	inner := podsOf(capturing(server.Config()))

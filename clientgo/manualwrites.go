@@ -10,10 +10,10 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// manualWrites writes objects that a program adds to an informer's store itself. Tests do this, and
-// controllers that cache their own writes. As in client-go, such an object stays stored until the
-// server sends a change of the object or a relist lacks it. Unlike in client-go, handlers receive
-// such an object.
+// manualWrites writes objects that a program adds to an informer's store itself. Some tests do
+// this, and so do controllers that cache their own writes. As in client-go, such an object stays
+// stored until the server sends a change of the object or a relist lacks it. Unlike in client-go,
+// handlers receive such an object.
 type manualWrites struct {
 	mu              sync.Mutex
 	writer          *store.Writer // nil before the first write

@@ -174,8 +174,8 @@ func onStore(call func(x cache.Indexer) []any) func(t *testing.T, s *recordedInf
 	}
 }
 
-// readOnly returns the results that differ from client-go's for a write: after its end, Weir's
-// informer rejects the write and keeps its two objects.
+// readOnly returns the results of a write that differ from client-go's: after Weir's informer has
+// ended, it rejects the write and keeps its two objects.
 func readOnly(outcome string) map[string]string {
 	return map[string]string{afterEnd: outcome + "; held: [d/a@1 v=1, d/b@2 v=2]"}
 }

@@ -87,7 +87,7 @@ func (l *objectList) Next() (source.Object, error) {
 }
 
 // noItem replaces an item that is nil. Because noItem has no metadata, the informer logs and omits
-// it, as it does an item that is a nil pointer.
+// it. It also logs and omits an item that is a nil pointer.
 type noItem struct{}
 
 func (l *objectList) Meta() wire.ListMeta         { return l.meta }

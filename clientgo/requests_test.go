@@ -75,7 +75,7 @@ func brokenConnection(t *testing.T, op string, why error) {
 	}
 }
 
-// asks returns, by name, functions that call l as a reflector does.
+// asks returns functions that call the methods of l like a reflector, by name.
 func (l *listWatch) asks(ctx context.Context) map[string]func() error {
 	return map[string]func() error{
 		"newest": func() error { _, err := l.NewestVersion(ctx, metav1.ListOptions{ResourceVersion: "100"}); return err },
@@ -167,8 +167,8 @@ func watchAfter(gate <-chan struct{}, maps typedcorev1.ConfigMapInterface) *cach
 }
 
 // TestCaptureEnds sends a request with the context of a List or Watch call, before or after the
-// call returns. When the response arrives, the call has returned. The client must then receive the
-// response, and not the informer.
+// call returns. When the response arrives, the call has returned. The client must receive this
+// response, and the informer must not.
 func TestCaptureEnds(t *testing.T) {
 	for _, v := range []verb{verbList, verbWatch} {
 		for _, before := range []bool{false, true} {

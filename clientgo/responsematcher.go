@@ -20,9 +20,9 @@ import (
 
 // responseMatcher recognizes the responses that contain an informer's objects. A ListerWatcher may
 // also send other requests: for example, it may list namespaces first, and then the pods of each
-// namespace. It must receive the responses to these other requests itself. Therefore a response is
-// captured only if its objects certainly have the kind of the informer's example. The reflector's
-// goroutine uses the matcher and, during a request, the transport does.
+// namespace. The ListerWatcher must receive the responses to these other requests itself. Therefore
+// a response is captured only if its objects certainly have the kind of the informer's example. The
+// reflector's goroutine uses the matcher and, during a request, the transport does.
 type responseMatcher struct {
 	// gvks are the kinds of the example's type, usually one. It is empty if the kind is unknown.
 	gvks []schema.GroupVersionKind
@@ -63,9 +63,9 @@ func newResponseMatcher(example runtime.Object, userScheme *runtime.Scheme) resp
 	return responseMatcher{goTypeName: reflect.TypeOf(example).Elem().Name()}
 }
 
-// describe sets the resource if the kind is unknown and objects is the text of a resource. objects
-// is client-go's description of the informer's objects. For dynamic informers it is the resource
-// that NewFilteredDynamicInformer received.
+// describe sets the resource if the kind is unknown and the argument objects is the text of a
+// resource. The argument is client-go's description of the informer's objects. For dynamic
+// informers it is the resource that NewFilteredDynamicInformer received.
 func (m *responseMatcher) describe(objects string) {
 	groupVersion, resource, _ := strings.Cut(objects, ", Resource=")
 	group, version, _ := strings.Cut(groupVersion, "/")
@@ -213,8 +213,8 @@ func hasWireForm(t reflect.Type) bool {
 }
 
 // listTypeMeta contains the types that a list's first bytes state. kube-apiserver sends the list's
-// own type first, except in lists of custom resources: their keys are sorted, so that the items
-// precede the list's kind. Each item of such a list starts with the item's own type.
+// own type first, except in lists of custom resources: their keys are sorted, so the items precede
+// the list's kind. Each item of such a list starts with the item's own type.
 type listTypeMeta struct {
 	list wire.TypeMeta
 	item wire.TypeMeta // the first item's type, if the list's type is unknown

@@ -39,10 +39,9 @@ type sink struct {
 	failures  transformLog
 }
 
-// Take implements reflector.Sink. It logs and omits an object that it cannot store. Otherwise no
-// log might explain why the object is missing. The previous version remains stored, also in a
-// relist. If the transform excludes a version, Take also omits this version and keeps the previous
-// one, but logs nothing.
+// Take implements reflector.Sink. If it cannot store an object, it logs the reason and keeps the
+// previous version of the object, also in a relist. If the transform excludes a version, Take keeps
+// the previous version too, but logs nothing.
 func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte, value any) error {
 	namespace, name := m.Namespace, m.Name
 	err := s.take(t, m, raw, value)
@@ -278,10 +277,10 @@ func ownVersion(held *store.Object) (uint64, bool) {
 	return had, err == nil
 }
 
-// unchanged reports whether a listed object equals the stored object. It compares the contents,
-// because fake clientsets set no resourceVersions. If there is a transform, it compares only the
-// uid and the resourceVersion in the metadata of both objects. It returns false for an object that
-// codec.Equal cannot compare.
+// unchanged reports whether a listed object equals the stored object. If there is a transform, it
+// compares only the uid and the resourceVersion in the metadata of both objects. Otherwise it also
+// compares the contents, because fake clientsets set no resourceVersions. It returns false for an
+// object that codec.Equal cannot compare.
 func (s *sink) unchanged(m *wire.Meta, object any, held *store.Object) bool {
 	value, err := held.Decoded()
 	if err != nil {

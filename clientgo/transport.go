@@ -92,7 +92,8 @@ func readsNoBodies(rt http.RoundTripper) bool {
 	return t == reflect.TypeFor[transport]() || t != nil && strings.HasPrefix(t.PkgPath(), "k8s.io/client-go/")
 }
 
-// transport is a RoundTripper that passes the responses to captured requests to their captures.
+// transport is a RoundTripper that passes the response to an informer's request to the request's
+// capture.
 type transport struct {
 	next        http.RoundTripper
 	compression compression

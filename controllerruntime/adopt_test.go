@@ -23,9 +23,9 @@ import (
 // foreign is a wrapper of client-go's informer, like one that a program may define.
 type foreign struct{ toolscache.SharedIndexInformer }
 
-// TestNewInformerOfTheProgram uses caches whose NewInformer returns an informer of client-go, of
-// Weir, or a wrapper. A cache must replace client-go's informer by Weir's. It must return an error
-// for the wrapper, which it cannot replace.
+// TestNewInformerOfTheProgram uses caches whose NewInformer returns an informer of client-go, an
+// informer of Weir, or a wrapper of client-go's informer. A cache must replace client-go's informer
+// by Weir's. It must return an error for the wrapper, which it cannot replace.
 func TestNewInformerOfTheProgram(t *testing.T) {
 	for name, test := range map[string]struct {
 		make   func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer

@@ -74,7 +74,7 @@ func TestSyncPeriods(t *testing.T) {
 }
 
 // TestConfigOfANamespace checks that the transform of one namespace does not affect the objects of
-// another namespace, whose reads make no deep copies.
+// another namespace, for which the cache makes no deep copies.
 func TestConfigOfANamespace(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("b", "1"))

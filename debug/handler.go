@@ -127,8 +127,8 @@ type events struct {
 }
 
 // newEvents starts a response of server-sent events. It returns false for a HEAD request: the
-// caller must then send nothing, because net/http drops the body, so that no write would ever fail
-// and end the stream.
+// caller must then send nothing, because net/http drops the body: no write would ever fail and end
+// the stream.
 func newEvents(w http.ResponseWriter, r *http.Request) (*events, bool) {
 	header(w, "text/event-stream")
 	return &events{w, http.NewResponseController(w)}, r.Method != http.MethodHead

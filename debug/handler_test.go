@@ -26,8 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // secret is a text that no page may show.
 const secret = "hunter2"
 
-// mounted serves the handler under a path. An informer of Secrets, with a handler, runs in the
-// process.
+// mounted serves the debug page under a path. An informer of Secrets, which has an event handler,
+// runs in the process.
 func mounted(t *testing.T) (url string) {
 	t.Helper()
 	l := newLooking(t)

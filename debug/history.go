@@ -190,7 +190,7 @@ type historyReport struct {
 	More            int       `json:"more,omitempty"` // number of older changes
 }
 
-// objectsOf returns the store of the informer or the proxy's resource that a request names.
+// objectsOf returns the store of the informer, or of the resource of a proxy, that a request names.
 func objectsOf(q url.Values) (registry.ProxyObjects, bool) {
 	for _, p := range registry.Proxies() {
 		if p.Name == q.Get("proxy") {

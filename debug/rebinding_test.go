@@ -8,9 +8,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestRebinding checks that the handler refuses requests for another host than localhost on a
-// loopback address. Otherwise a malicious web page whose host name resolves to this address could
-// read the data.
+// TestRebinding checks that on a loopback address the handler refuses requests whose Host is a name
+// other than localhost. Otherwise a malicious web page whose host name resolves to this address
+// could read the data.
 func TestRebinding(t *testing.T) {
 	web := httptest.NewServer(Handler())
 	t.Cleanup(web.Close)

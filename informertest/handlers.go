@@ -323,7 +323,8 @@ func panickingHandler(s *storyRun) {
 }
 
 // syncedUnderChurn changes two of 100 pods every 5 ms, while each call of the handler takes 10 ms.
-// The handler must sync within a second after it has received every pod once, and not earlier.
+// The handler must not sync before it has received every pod once, and must sync within a second
+// after that.
 func syncedUnderChurn(s *storyRun) {
 	const pods, takes = 100, 10 * time.Millisecond
 	s.fill(pods)

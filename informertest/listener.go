@@ -267,8 +267,8 @@ func (l *listener) syncs(within time.Duration) {
 	l.of.current(time.Second)
 }
 
-// notSynced checks that neither the listener nor its informer has synced. how is the fault's
-// message, which names the event that they mistook for a sync.
+// notSynced checks that neither the listener nor its informer has synced. The argument how is the
+// text of the fault: it names the event that was mistaken for a sync.
 func (l *listener) notSynced(how string) {
 	if l.of.HasSynced() || l.HasSynced() {
 		l.s.errorf("%s", how)

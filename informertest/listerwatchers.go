@@ -203,8 +203,8 @@ func blockedLists(gate *atomic.Pointer[chan struct{}]) NewListerWatcher {
 }
 
 // blockedList stops an informer while its first List blocks. It stops a second informer while a
-// later List blocks, after the first List has failed and another has succeeded. Both must stop
-// within ten seconds.
+// later List blocks, after the first List has failed and a further List has succeeded. Both must
+// stop within ten seconds.
 func blockedList(s *storyRun) {
 	s.fill(3)
 	for _, later := range []bool{false, true} {

@@ -127,7 +127,7 @@ func relistStoresNothingTwice(s *storyRun) {
 }
 
 // stopFreesEverything starts and stops three informers of 500 pods of 10 KB, one after another. At
-// most a tenth of the size of their objects may then stay in memory.
+// most a tenth of the total size of the objects of all three informers may then stay in memory.
 func stopFreesEverything(s *storyRun) {
 	const informers, pods, size = 3, 500, 10 * kB
 	s.fill(pods, bulk(size))

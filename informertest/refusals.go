@@ -146,7 +146,7 @@ func refusedWithPatience(s *storyRun) {
 }
 
 // tooManyRequests makes the server answer 429 to two LISTs and two WATCHes. After each 429, the
-// informer must send no request of this kind before the time in Retry-After has passed.
+// informer must send no request of the same operation before the time in Retry-After has passed.
 func tooManyRequests(s *storyRun) {
 	const patience = 7 * time.Second
 	s.fill(5)

@@ -35,8 +35,8 @@ func (s *storyRun) change() {
 	s.server.Put(pod("ns/new"))
 }
 
-// missed makes the changes of change and drops them from the server's history, so that the informer
-// can receive them only in a list.
+// missed makes the same changes as the function change, and drops them from the server's history,
+// so that the informer can receive them only in a list.
 func (s *storyRun) missed() {
 	s.change()
 	s.server.Compact()
@@ -140,7 +140,7 @@ func deletedUnseen(s *storyRun) {
 }
 
 // recreatedUnseen deletes a pod during an outage, and creates a pod of the same name with another
-// uid. The last call of the handler for it must have the new uid.
+// uid. The handler's last call for this name must have the new uid.
 func recreatedUnseen(s *storyRun) {
 	inf, l := s.follower(3)
 	s.server.SetDown(true)

@@ -142,7 +142,7 @@ func (s *Server) serveNamespaces(w http.ResponseWriter, enc encoding) {
 	_, _ = w.Write(namespacesBody(enc, meta, names))
 }
 
-// page is the part of a list that no page has contained yet.
+// page is the part of a list that the server has not sent yet.
 type page struct {
 	rv    uint64
 	items []*entry

@@ -101,15 +101,15 @@ func (s *storyRun) elapse(d time.Duration) {
 }
 
 // eventually waits until cond returns true, in the bubble's time. It aborts the story if that takes
-// longer than within.
+// longer than the duration within.
 func (s *storyRun) eventually(within time.Duration, what string, cond func() bool) {
 	if !s.becomes(within, cond) {
 		s.failf("not within %v: %s", within, what)
 	}
 }
 
-// becomes waits until cond returns true, up to within, and reports whether it did. The pauses
-// between its checks grow.
+// becomes waits until cond returns true, for at most the duration within. It reports whether cond
+// returned true. The pauses between the calls of cond grow.
 func (s *storyRun) becomes(within time.Duration, cond func() bool) bool {
 	step := 20 * time.Millisecond
 	for end := time.Now().Add(within); ; time.Sleep(step) {

@@ -60,8 +60,8 @@ informer_queued_items{group="apps",name="*v1.PartialObjectMetadata",resource="de
 	check.NoError(t, testutil.CollectAndCompare(NewClientGoCollector(), strings.NewReader(want), "informer_queued_items"))
 }
 
-// untilSame waits until the named metrics equal want, because a reflector may report that it has
-// synced shortly after its informer.
+// untilSame waits until the named metrics equal want, because a reflector may report its sync
+// shortly after the informer has synced.
 func untilSame(t *testing.T, want string, names ...string) {
 	t.Helper()
 	for n := range names {
