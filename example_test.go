@@ -267,8 +267,8 @@ func ExampleNewInformer_metadataOnly() {
 	// red map[initial:r]
 }
 
-// One informer lists several namespaces and selectors. It stores an object that two selectors match
-// once.
+// One informer lists several namespaces and selectors. If two selectors match an object, the
+// informer stores the object once.
 func ExampleNewInformer_merged() {
 	d := startDemo()
 	defer d.stop()

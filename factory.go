@@ -131,7 +131,7 @@ func (f *Factory) start(sh *shared, run func(context.Context) error) {
 // Run does not wait for removed handlers. After Shutdown, Acquire returns ErrStopped.
 func (f *Factory) Shutdown() error {
 	f.mu.Lock()
-	f.stop() // under the lock, so that a concurrent Acquire has started its informer or fails
+	f.stop() // with the lock held: a concurrent Acquire either has started its informer or fails
 	f.mu.Unlock()
 	f.runs.Wait()
 	f.mu.Lock()

@@ -64,8 +64,8 @@ type capture struct {
 // admit decides whether the capture or the caller receives the response to a request. If admit
 // returns true, the capture has the response and the caller receives a stub. If it returns false,
 // the caller receives the response. matches is true if the response contains the informer's
-// objects. admit returns true only if end was not called, and only for the first response, and only
-// if this response has the informer's objects and is the requested page.
+// objects. admit returns true only if all of these hold: end was not called, the response is the
+// first one, it has the informer's objects, and it is the requested page.
 func (c *capture) admit(req *http.Request, resource schema.GroupVersionResource, resp *http.Response, matches bool, release context.CancelCauseFunc) bool {
 	samePage := c.isSamePage(req)
 	c.mu.Lock()

@@ -134,8 +134,8 @@ func TestIndexerKeyError(t *testing.T) {
 }
 
 // TestManualWriteRefused checks that a write of an object without a name, or of a tombstone,
-// returns an error and changes nothing. Replace must then keep also the objects that its argument
-// lacks.
+// returns an error and changes nothing. In this case Replace must also keep the stored objects that
+// its argument lacks.
 func TestManualWriteRefused(t *testing.T) {
 	a, b, changed := pod("a", "1"), pod("b", "1"), pod("a", "2")
 	tomb := cache.DeletedFinalStateUnknown{Key: "d/c", Obj: pod("c", "1")}

@@ -282,7 +282,7 @@ func isTable(apiVersion, kind string) bool {
 // closes the channel, a drain also ends after callGrace, and after maxDrained events.
 type drain struct {
 	stop, done chan struct{}
-	events     []watch.Event // for the next watch with the channel; valid after done is closed
+	events     []watch.Event // for the next watch with the same channel; valid after done is closed
 }
 
 const maxDrained = 1000

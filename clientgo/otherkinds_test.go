@@ -32,7 +32,7 @@ import (
 type otherKinds struct {
 	metadata bool   // send ConfigMaps as metadata
 	table    bool   // send a Table among the other objects
-	relist   string // if not "", the first WATCH ends with an error and the next LIST returns it
+	relist   string // if not "", the first WATCH ends with an error and the next LIST returns relist
 	lists    atomic.Int32
 }
 

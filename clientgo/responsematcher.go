@@ -238,7 +238,7 @@ const maxTypeMetaPrefix = 2 << 20
 type typeMetaReader struct {
 	body io.Reader
 	list *wire.ListReader
-	read bytes.Buffer // the bytes that were read, at most maxTypeMetaPrefix and one more read
+	read bytes.Buffer // the bytes that were read: at most maxTypeMetaPrefix plus one Read
 	err  error        // the last error of body
 }
 
