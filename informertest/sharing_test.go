@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir/informertest"
 )
 
-// With the build tag weir_safe, no two objects share parts, so that tag excludes this file.
+// The build tag weir_safe excludes this file, because objects share no parts when it is set.
 func init() {
 	sabotages = append(sabotages, sabotage{
 		name:    "objects have in common what is the same",

@@ -79,7 +79,7 @@ const (
 type templates struct {
 	kept sync.Map // by the hash of the fields, a uint64: *template
 	made atomic.Int32
-	seen [maxTemplates]atomic.Uint64 // the hash of the last sequence without a template, by the hash
+	seen [maxTemplates]atomic.Uint64 // hashes without a template, each at hash % maxTemplates
 }
 
 // find returns the template for the hash of an object's fields, or nil. If found is nil, worth

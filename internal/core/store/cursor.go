@@ -29,8 +29,8 @@ type Cursor struct {
 	log    *changeLog
 	ready  chan struct{} // nil if there is a notifier
 	counts bool          // it started with all objects; if not, SyncedThrough is always false
-	// handles is true if the reader is a handler. Then the cursor passes the changes that Next has
-	// returned at the next call of Next. Until then, the log keeps their decoded values for the
+	// handles is true if the reader is a handler. Then the changes that one call of Next has returned
+	// are passed only at the following call. Until then, the log keeps their decoded values for the
 	// handler.
 	handles bool
 
@@ -74,8 +74,8 @@ func (s *Store) Cursor() *Cursor {
 }
 
 // NotifyingCursor returns a cursor for a handler. Like Cursor, it starts with all objects, but it
-// distinguishes objects by uid. Instead of signalling Ready, it calls to.Notify with owner. The
-// first call is before NotifyingCursor returns. If a change wakes several cursors with the same
+// distinguishes objects by uid. Instead of signalling Ready, it calls to.Notify with owner, for the
+// first time before NotifyingCursor returns. If a change wakes several cursors with the same
 // notifier, there is one call for all of them. If to is nil, the cursor signals Ready.
 //
 // A cursor that is behind returns two changes in these cases:

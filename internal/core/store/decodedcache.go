@@ -29,7 +29,7 @@ type decodedCache struct {
 	forHandlers  atomic.Int64 // bytes of the log's values for handlers; part of the budget
 
 	mu      sync.Mutex
-	entries []*decodedEntry // including weak ones; at most one for each object
+	entries []*decodedEntry // also those with only a weak reference; at most one for each object
 	bytes   int64           // of the values that the cache refers to strongly
 	hand    int             // of CLOCK: a position in entries
 	list    *decodedList    // nil: there is no list
@@ -86,8 +86,8 @@ func (c *decodedCache) detach(d *decodedEntry) {
 	}
 }
 
-// replace tracks fresh, o's decoded value, instead of d, whose value no longer exists. d may be
-// nil.
+// replace starts to track fresh, the entry of o's new decoded value. It stops tracking d, the entry
+// of the previous value, which no longer exists. d may be nil.
 func (c *decodedCache) replace(o *Object, d, fresh *decodedEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

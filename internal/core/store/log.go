@@ -28,9 +28,9 @@ type Change struct {
 	// Initial is true if Old is nil and the change is part of the cursor's initial state, or of a
 	// writer's first replace, which is its first list. client-go calls this isInInitialList.
 	Initial bool
-	// Awaited is true if Cursor.SyncedThrough has waited until Next returned this change: the change
-	// is Initial, or contains a change by a writer's first replace. In the log, Awaited is true only
-	// if a writer's first replace made the change.
+	// Awaited is true if Cursor.SyncedThrough has waited until Next returned this change. That is so
+	// if the change is Initial, or if it contains a change by a writer's first replace. In a record of
+	// the log, only the second reason counts.
 	Awaited bool
 	// Coalesced is true if the change replaces several changes, because its reader fell behind the
 	// log.

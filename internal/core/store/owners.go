@@ -189,7 +189,7 @@ func (w *Writer) keepUnconfirmed(o *Object) {
 func (w *Writer) confirm(at progress) {
 	for key, u := range w.unconfirmed {
 		if w.s.batch.has([]byte(key)) {
-			w.s.applyBatch() // flush would make the writer synced too early, before it is current to at
+			w.s.applyBatch() // flush would make the writer synced before it is current to the version at
 		}
 		held, _ := w.s.table.get(key)
 		right, decided := w.isBack(u.Object, at)

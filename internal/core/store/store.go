@@ -31,10 +31,10 @@ type Config struct {
 	// instead. Then the values of Decode must not share mutable memory either.
 	DecodeCopy func(raw []byte, earlier *codec.Version) (any, error)
 	// DecodedBudget bounds the decoded objects that the store keeps, in bytes that are estimated from
-	// the raw size. They are the objects that are read repeatedly, and the objects that handlers are
-	// about to receive (see Store.Values), which use at most half of the budget. If the budget is
-	// exceeded, the store releases objects that were not read recently. If it is 0, there is no bound
-	// for the objects that are read repeatedly.
+	// the raw size. The objects that are read repeatedly count, and so do the objects that handlers
+	// are about to receive (see Store.Values). The latter use at most half of the budget. If the
+	// budget is exceeded, the store releases objects that were not read recently. If it is 0, there is
+	// no bound for the objects that are read repeatedly.
 	DecodedBudget int64
 	// DecodedIdle is how long the store keeps a decoded object after its last read, with a tolerance
 	// of an eighth. The default is one minute.

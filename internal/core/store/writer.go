@@ -237,9 +237,10 @@ func (w *Writer) DeleteAs(m *wire.Meta, final []byte, value any) error {
 // cursors receive it as Missed. m and raw belong to the new object.
 func (w *Writer) DeleteNamesake(m *wire.Meta, raw []byte) error { return w.delete(m, raw, true, nil) }
 
-// Coalesced records that from now on the source reports one change for each key, deletions first,
-// up to resourceVersion. The true version of such a deletion is unknown: it may be any version up
-// to resourceVersion. "" records that from now on the source reports each single change.
+// Coalesced records that from now on the source reports coalesced changes up to resourceVersion:
+// one change for each key, and deletions first. The true version of such a deletion is unknown: it
+// may be any version up to resourceVersion. "" records that from now on the source reports each
+// single change.
 func (w *Writer) Coalesced(resourceVersion string) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()

@@ -41,8 +41,8 @@ type turn struct {
 
 const (
 	// turnInterval is the mean time between two turns. turnBurst is the number of turns that may start
-	// without a pause, because a reader that starts shortly after another one needs a separate query.
-	// The same short WATCH can prove both queries.
+	// without a pause. It is above 1, because a reader that starts shortly after another one needs a
+	// separate query. The same short WATCH can prove both queries.
 	turnInterval = time.Second
 	turnBurst    = 2
 )

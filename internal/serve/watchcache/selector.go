@@ -182,7 +182,8 @@ func (m *matcher) matchTerm(t fieldTerm, o *store.Object, raw []byte) (bool, err
 }
 
 // inShard reports whether an object is in a shard. The store keeps the uid outside the packed
-// bytes, so a call takes 0.1 µs and unpacks nothing. A stored hash would use 16 bytes per object.
+// bytes, so a call takes 0.1 µs and unpacks nothing. To store the hash instead would use 16 bytes
+// per object.
 func inShard(s *shard.Selector, o *store.Object) bool {
 	if s.Field() == shard.Namespace {
 		return s.Has(shard.Hash(o.Namespace()))

@@ -111,9 +111,9 @@ func (c *Cache) cursorAfter(rv uint64) (*store.Cursor, error) {
 	return cursor, nil
 }
 
-// undoChanges returns the state at rv: sn without the changes after rv, which cursor returns. For
-// each changed key, it uses the old version of the key's first change after rv. Changes that are
-// newer than sn do no harm.
+// undoChanges returns the state at rv: the snapshot sn without the changes after rv. cursor returns
+// these changes. For each changed key, it uses the old version of the key's first change after rv.
+// Changes that are newer than sn do no harm.
 func undoChanges(rv uint64, sn *store.Snapshot, cursor *store.Cursor) *state {
 	before := map[string]*store.Object{}
 	changes := make([]store.Change, 64)

@@ -616,7 +616,7 @@ func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *changeQue
 	}
 	add(changes)
 	more := make([]store.Change, batch)
-	for complete = true; wt.source.Pending() > 0 || relisted; { // ends: no writer is as fast
+	for complete = true; wt.source.Pending() > 0 || relisted; { // ends, because no writer is as fast
 		if relisted && now == 0 {
 			observe()
 		}
