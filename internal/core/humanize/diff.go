@@ -25,7 +25,7 @@ type Change struct {
 // objects whose kind is Secret. Annotations are hidden because many tools store the whole object in
 // an annotation.
 type DiffOptions struct {
-	// Secret also hides these values if the object states another kind than Secret, or none. Set it
+	// Secret also hides these values if the object states a kind other than Secret, or no kind. Set it
 	// for an object that may be a Secret.
 	Secret bool
 	// Env hides the values of environment variables: the contents of fields such as env, except the

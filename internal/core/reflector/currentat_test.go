@@ -50,7 +50,8 @@ func (h *harness) paced(events ...string) http.HandlerFunc {
 }
 
 // TestCurrentAt checks that Status.CurrentAt is never newer than the store. It must not advance
-// with a part of a list, or with a probe or bookmark that does not show that the store is current.
+// when only a part of a list has arrived, or after a probe or bookmark that does not show that the
+// store is current.
 func TestCurrentAt(t *testing.T) {
 	const never = -1
 	type moment struct{ at, current time.Duration }

@@ -145,7 +145,7 @@ func likely(rng *rand.Rand, s state, under action, answered, behind bool) input 
 	return in
 }
 
-// nodeOf returns the node of the current request, or of the next one.
+// nodeOf returns the node of the current request or, during a wait, of the next request.
 func nodeOf(s state) node {
 	switch s.request {
 	case reqVersion:
@@ -196,8 +196,8 @@ func labelOf(before state, in input, next node) string {
 	}[in.typ]
 }
 
-// summary joins labels. If one label is "failed", it replaces the labels of single errors, because
-// it includes them.
+// summary joins labels. If one label is "failed", it omits the labels of single errors, because
+// "failed" includes these errors.
 func summary(labels map[string]bool) string {
 	of := slices.Sorted(maps.Keys(labels))
 	if labels["failed"] {

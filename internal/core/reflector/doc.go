@@ -200,12 +200,12 @@
 // arrives, or a list starts to arrive, the limit becomes twice the time that this took. It is
 // always between 10 s and a minute.
 //
-// Of the reflectors that share a [Server], at most 8 list at the same time ([Config.MaxLists]).
-// Lists start in the order in which they were requested, when another list ends or fails, but not
-// between its pages. A list that has received nothing for 10 s no longer counts. If many lists
-// receive nothing, this time becomes shorter. A reflector whose last list received nothing waits
-// behind the other reflectors. So a server that hangs for a hundred resources delays the lists of
-// other resources by half a minute at the start, and later by a second.
+// Of the reflectors that share a [Server], at most [Config.MaxLists] list at the same time, 8 by
+// default. Lists start in the order in which they were requested, when another list ends or fails,
+// but not between its pages. A list that has received nothing for 10 s no longer counts. If many
+// lists receive nothing, this time becomes shorter. A reflector whose last list received nothing
+// waits behind the other reflectors. So a server that hangs for a hundred resources delays the
+// lists of other resources by half a minute at the start, and later by a second.
 //
 // The reflector writes each event to the store when it arrives. Events become visible to readers
 // before each wait for the network. A timer ends a watch whose initial events stop arriving; the

@@ -11,8 +11,8 @@ import (
 // Server contains what the reflectors of one server share.
 //
 //   - The number of times that the server went back in time. When one reflector finds that the
-//     server went back, each other reflector lists once. A reflector cannot detect the restore itself
-//     if the server has reached the reflector's version a second time.
+//     server went back, each other reflector lists once. A reflector cannot detect the restore
+//     itself if the server has reached the reflector's version a second time.
 //   - The queue of their lists, see Config.MaxLists.
 //
 // The zero value is ready to use. A nil Server is valid; a reflector without a Server finds only

@@ -114,7 +114,8 @@ func (m *machine) nextPage() {
 
 // versionFailed continues without the server's version. If the server responds to other requests,
 // the reflector lists in pages, which every server supports. The next list requests the version
-// again. err and inStream describe the error before this failure, which remains in the Status.
+// again. err and inStream describe the error that the Status had before this failure. It remains in
+// the Status.
 func (m *machine) versionFailed(sentinel error, err *Error, inStream bool) {
 	switch sentinel {
 	case ErrUnreachable: // if no server runs, a LIST gets no response either

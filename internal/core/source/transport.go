@@ -131,9 +131,9 @@ func HTTPClient(cfg *rest.Config) (*http.Client, error) {
 	return &http.Client{Transport: rt, Timeout: cfg.Timeout}, nil
 }
 
-// transportKey identifies a transport: configs with equal keys share one. caData, certData and
-// keyData include the contents of files. Files that the transport reloads are identified by name
-// only.
+// transportKey identifies a transport: configs with equal keys share one transport. caData,
+// certData and keyData include the contents of files. Files that the transport reloads are
+// identified by name only.
 type transportKey struct {
 	insecure, uncompressed                               bool
 	serverName, protocols                                string

@@ -75,8 +75,8 @@ func (j *jsonBody) checkObject(c byte, what string) error {
 	return j.malformed(what + ": is not an object")
 }
 
-// separator consumes the comma between members or elements of a container, or the container's
-// closing byte, end. It reports whether the container ended.
+// separator consumes the comma between members or elements of a container, or the byte end, which
+// closes the container. It reports whether the container ended.
 func (j *jsonBody) separator(first bool, end byte, what string) (ended bool, err error) {
 	c, err := j.nextByte(what)
 	switch {

@@ -230,7 +230,7 @@ func (p *Path) appendPacked(dst [][]byte, b []byte, step *protoStep, count int) 
 }
 
 // entryValue replaces f, an entry of a map, by the entry's value, whose wire type must be typ. take
-// is false if the step selects another key than the entry's. ok is false if the entry is malformed.
+// is false if the step selects a different key. ok is false if the entry is malformed.
 func entryValue(f *protoField, typ uint8, step *protoStep) (take, ok bool) {
 	in := [...]protoField{1: bytesField, 2: {typ: typ}}
 	if f.typ != typeBytes || readFields(f.bytes, in[:], "entry", 0) != nil {
