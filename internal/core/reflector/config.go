@@ -148,7 +148,7 @@ type Backoff struct {
 	// 10 s.
 	Healthy time.Duration
 	// Random returns a number in [0, 1). Several goroutines may call it at the same time. The default
-	// is that of math/rand/v2.
+	// is Float64 of math/rand/v2.
 	Random func() float64
 }
 

@@ -161,7 +161,7 @@ func TestSlowProbes(t *testing.T) {
 }
 
 // TestJoinedVersions checks a ListerWatcher whose resourceVersion is a text that joins the versions
-// of several lists, and so changes with each of these resources. When a watch has ended, the
+// of several lists. It changes with each resource of these lists. When a watch has ended, the
 // reflector must watch again without a probe or a list. Over hours, it must send few lists.
 func TestJoinedVersions(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
@@ -211,8 +211,8 @@ func TestEmptyWatchesForLong(t *testing.T) {
 	}
 }
 
-// TestIdleWatchPinsNoBuffer checks that a waiting watch does not keep the buffer of its last object
-// in memory, which may be as large as that object.
+// TestIdleWatchPinsNoBuffer checks that a waiting watch does not keep the buffer of its last
+// object, which was as large as the object.
 func TestIdleWatchPinsNoBuffer(t *testing.T) {
 	const size = int64(2 << 20)
 	// Without Keep, the store would keep the object's bytes.

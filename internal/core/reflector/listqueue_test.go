@@ -116,9 +116,9 @@ func TestManyStalledLists(t *testing.T) {
 	})
 }
 
-// TestListQueue checks that a list keeps its place while it receives something, and that only one
-// other list gets a place that becomes free. A caller whose context ends must not remain in the
-// queue.
+// TestListQueue checks that a list keeps its place while it receives something. When a place
+// becomes free, only one waiting list must get it. A caller whose context ends must not remain in
+// the queue.
 func TestListQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q listQueue

@@ -69,7 +69,7 @@ func (s *state) lists() bool {
 }
 
 // noteReason sets the reason when a step has made a list necessary, and clears it when no list
-// follows. If the list fails, the reason remains that of the first step.
+// follows. If the list fails, the first reason remains.
 func (m *machine) noteReason(before *state) {
 	switch {
 	case !m.lists():

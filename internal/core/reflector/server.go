@@ -13,7 +13,7 @@ import (
 //   - The number of times that the server went back in time. When one reflector finds that the
 //     server went back, each other reflector lists once. A reflector cannot detect the restore
 //     itself if the server has reached the reflector's version a second time.
-//   - The queue of their lists, see Config.MaxLists.
+//   - The queue of the reflectors' lists, see Config.MaxLists.
 //
 // The zero value is ready to use. A nil Server is valid; a reflector without a Server finds only
 // the restores that its own requests show. A Server is safe for concurrent use.

@@ -3,21 +3,21 @@ package reflector
 import "time"
 
 const (
-	// relistAfter is the number of failed responses in a row, not counting 429, after which the
-	// reflector lists again. It also lists after relistAfter responses to probes while watches get no
-	// response. After that many failures the reason is probably not temporary: the server cannot serve
-	// the request, or not from this resourceVersion.
+	// After relistAfter failed responses in a row, not counting 429, the reflector lists again. It
+	// also lists after relistAfter responses to probes while watches get no response. After that many
+	// failures the reason is probably not temporary: the server cannot serve the request, or not from
+	// this resourceVersion.
 	relistAfter = 3
-	// askAfter is the number of watches in a row without a response after which a probe finds out
-	// whether the server responds at all.
+	// After askAfter watches in a row without a response, a probe finds out whether the server
+	// responds at all.
 	askAfter = 3
-	// listAfter is the number of watches in a row without a response after which the reflector lists,
-	// whether or not the server responds to probes. It is large, so that a server that returns after
-	// an outage receives few LISTs.
+	// After listAfter watches in a row without a response, the reflector lists, whether or not the
+	// server responds to probes. The number is large, so that a server that returns after an outage
+	// receives few LISTs.
 	listAfter = 12
-	// maxFailures is the number of failures, not counting 429 and requests without a response, after
-	// which the reflector lists again. The limit is higher than the number of failures that may occur
-	// while the reflector finds out whether a server went back in time.
+	// After maxFailures failures, not counting 429 and requests without a response, the reflector
+	// lists again. The limit is higher than the number of failures that may occur while the reflector
+	// finds out whether a server went back in time.
 	maxFailures = 12
 	// A resource that existed before may return soon. So the first 404 responses do not lengthen the
 	// waits, neither for the request that got them nor for other requests that fail next. maxMissing
@@ -25,9 +25,9 @@ const (
 	// responses to a watch, because each of those also causes a list.
 	maxMissing = 100
 	maxRefused = 8
-	// maxCheapFailures is the number of failures after which the waits start to grow, for a server
-	// that cannot be reached or that refuses within quickRefusal. These failures take half a minute.
-	// They do not lengthen the waits after other failures.
+	// If a server cannot be reached, or refuses within quickRefusal, the waits start to grow only
+	// after maxCheapFailures such failures. These failures take half a minute. They do not lengthen
+	// the waits after other failures.
 	maxCheapFailures = 22
 	quickRefusal     = time.Second
 	// cheapObjects is the number of small objects per second that lists may transfer. While no watch
@@ -134,8 +134,9 @@ func (m *machine) raiseAttempt(n int) {
 // listBackoffAttempt returns the number of the attempt that determines the wait before a list that
 // failing watches made necessary. A small list costs the server little. So the waits before the
 // first maxCheapLists lists grow only until the lists transfer fewer than cheapObjects per second.
-// Otherwise, a store with few objects could be half a minute behind. Later lists wait longer,
-// because a list that is small because of its selector may cost the server as much as a large one.
+// Otherwise, a store with few objects could be half a minute behind. Later lists wait longer: a
+// list may be small only because of its selector, and may then cost the server as much as a large
+// one.
 func (m *machine) listBackoffAttempt() int {
 	b := m.cfg.Backoff
 	wait := min(time.Duration(m.size)*time.Second/cheapObjects, b.Max)

@@ -12,9 +12,9 @@ import (
 var errElsewhere = errors.New("found by another reflector of the server")
 
 const (
-	// agreeing is how often a server must respond that it has not reached the store's version before
-	// the reflector concludes that the server went back in time. Between these responses, the versions
-	// that the server reports must not become lower.
+	// agreeing is a number of responses that the server has not reached the store's version. After
+	// them, the reflector concludes that the server went back in time. Between these responses, the
+	// versions that the server reports must not become lower.
 	agreeing = 2
 	// maxRounds is how often a server may report a version that is older than the store's. After that,
 	// the reflector concludes that the server went back, even if the server's responses contradict

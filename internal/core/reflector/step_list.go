@@ -10,9 +10,9 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 )
 
-// maxBrokenLists is the number of failed lists in a row after which the reflector requests the
-// state in the other form, paged or whole. kube-apiserver limits each response to a minute, and the
-// network may be too slow to transfer the whole state in that time.
+// After maxBrokenLists failed lists in a row, the reflector requests the state in the other form,
+// paged or whole. kube-apiserver limits each response to a minute, and the network may be too slow
+// to transfer the whole state in that time.
 const maxBrokenLists = 2
 
 // unansweredAsBroken is how many lists without a response count as one failure of their form. If
@@ -368,8 +368,9 @@ func (m *machine) listFailed(sentinel error) {
 }
 
 // fallsShort reports whether the form or the condition of a failed LIST may be the reason of the
-// failure. Failures that concern the version of the state do not count, and a LIST without a
-// response counts only as a part of a failure.
+// failure. It returns false after a 429, and after failures that concern the version of the state.
+// If LISTs get no response, and nothing shows that a server runs, it returns true only for every
+// third one (unansweredAsBroken).
 func (m *machine) fallsShort(sentinel error) bool {
 	switch {
 	case sentinel == ErrTooManyRequests || sentinel == ErrServerBehind || m.tooOld(sentinel):

@@ -82,8 +82,8 @@ func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Option
 		return nil, err
 	}
 	s.idle = 0 // a watch may be idle for long; endAfter limits its whole duration
-	// Only a watch is read ahead. For a LIST, another goroutine would cost CPU time and save no time,
-	// because the reader of a list must wait for the server in both cases.
+	// Only a watch is read ahead. For a LIST, another goroutine would cost CPU time and save no time:
+	// with or without it, the reader of a list must wait for the server.
 	s.readAhead = newReadAhead(r, s.fail)
 	if timeout > 0 {
 		s.endAfter(timeout + watchGrace)

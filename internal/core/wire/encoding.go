@@ -30,8 +30,8 @@ const (
 	ContentTypeProtobufWatch = "application/vnd.kubernetes.protobuf;stream=watch"
 )
 
-// ErrUnknownEncoding is wrapped by the errors of EncodingOf, EncodingAt and NewBody for a content
-// type, a body or a content encoding that this package cannot read.
+// ErrUnknownEncoding is wrapped by errors for what this package cannot read: a content type
+// (EncodingOf), a body (EncodingAt) or a content encoding (NewBody).
 var ErrUnknownEncoding = errors.New("unknown encoding")
 
 // String returns "json" or "protobuf".

@@ -297,8 +297,8 @@ func TestReadersStayWithinTheirLimit(t *testing.T) {
 	}
 }
 
-// TestBufferShrinks checks that a buffer that grew for one large object shrinks to bulkBuffer while
-// the body arrives fast, and to readBuffer when it arrives slowly.
+// TestBufferShrinks checks a buffer that grew for one large object. It must shrink to bulkBuffer
+// while the body arrives fast, and to readBuffer when the body arrives slowly.
 func TestBufferShrinks(t *testing.T) {
 	body := slicesConcat([]byte(`{"items":[{"a":"`), bytes.Repeat([]byte("x"), 4<<20), []byte(`"}`), bytes.Repeat([]byte(`,{"b":"some item of some size"}`), 500_000), []byte(`]}`))
 	const slow = 1 << 20 // bytes at the end of the body that arrive slowly, in small pieces

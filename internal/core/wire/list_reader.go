@@ -95,8 +95,8 @@ func (l *ListReader) TypeMeta() TypeMeta { return l.typeMeta }
 
 // ItemTypeMeta returns the apiVersion and kind of the items. The kind is the list's kind without
 // List at its end. Until the list has stated its type, ItemTypeMeta returns the type of the first
-// item that states one, or the zero value before such an item. If an item of a JSON list states a
-// type that differs from ItemTypeMeta, the item's own type is right.
+// item that states a type. Before such an item, it returns the zero value. If an item of a JSON
+// list states a type that differs from ItemTypeMeta, the item's own type is right.
 func (l *ListReader) ItemTypeMeta() TypeMeta {
 	kind, ok := strings.CutSuffix(l.typeMeta.Kind, "List")
 	if !ok || kind == "" {

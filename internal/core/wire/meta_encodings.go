@@ -49,8 +49,8 @@ func metaField(raw []byte) uint32 {
 	return 0
 }
 
-// metaTypes contains, by field number, one more than the wire type of each field that this package
-// reads. 0 means that this package does not read the field.
+// metaTypes contains, by field number, the wire type plus one of each field that this package
+// reads. For all other fields it contains 0.
 var metaTypes = [...]uint8{
 	protoName:              typeBytes + 1,
 	protoNamespace:         typeBytes + 1,

@@ -96,9 +96,9 @@ func (f *protoField) consume(b []byte, i int) int {
 }
 
 // readFields reads the message b, which starts at offset in its body. It sets fields[n] to the
-// field with number n, and skips a field with number n if n is not an index of fields. Before the
-// call, fields[n].typ must be the wire type that the field must have. A field that occurs twice is
-// an error. what names the message in errors.
+// field with number n. It skips fields whose number is not an index of fields. Before the call,
+// fields[n].typ must be the wire type that the field must have. If one of these fields occurs
+// twice, readFields returns an error. what names the message in errors.
 func readFields(b []byte, fields []protoField, what string, offset int64) error {
 	var f protoField
 	for i := 0; i < len(b); {
