@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// Names of the ConfigMap in which the upstream publishes CAs, and of its keys.
+// The namespace, name and keys of the ConfigMap in which the upstream publishes CAs.
 const (
 	publishedNamespace = "kube-system"
 	publishedName      = "extension-apiserver-authentication"
@@ -87,9 +87,9 @@ func TestPublishedLater(t *testing.T) {
 }
 
 // TestPublishedHeaders checks that the proxy forwards none of the headers that the upstream
-// publishes as front proxies' headers. It forwards none even if an option sets the CA of front
-// proxies, or if the upstream has published other headers since. No caller gains access through
-// these headers.
+// publishes as front proxies' headers. It also forwards none if an option sets the CA of front
+// proxies, and none of the headers that the upstream publishes later. No caller gains access
+// through these headers.
 func TestPublishedHeaders(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	given, published := newAuthority(t), newAuthority(t)

@@ -119,7 +119,7 @@ func (dw *deadlineWriter) setDeadline(at time.Time) {
 }
 
 // done must be called after the write or flush that begin prepared. It records that the client has
-// read n bytes since begun. The caller holds the lock.
+// read n bytes since the time that begin returned (begun). The caller holds the lock.
 func (dw *deadlineWriter) done(n int, begun time.Time) {
 	if dw.budget != nil {
 		dw.budget.moved(n, begun)

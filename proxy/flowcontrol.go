@@ -260,7 +260,7 @@ func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, f seats.Fl
 // such WATCHes may start at the same time. If the WATCH gets no seat, acquireStart returns false,
 // and the WATCH must not start. If it returns true, the caller must call release. A timer releases
 // the seat earlier if the client does not read the state in time, so that slow clients do not delay
-// others.
+// other clients.
 func (s *Server) acquireStart(ctx context.Context, rq *servedRead) (release func(), ok bool) {
 	if !mirror.SendsState(rq.Request) {
 		return func() {}, true

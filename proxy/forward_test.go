@@ -252,7 +252,7 @@ func tokenOf(t *testing.T, rv uint64) string {
 }
 
 // TestHostile checks that the server disconnects or refuses clients that send too much or too
-// slowly, and continues to serve others.
+// slowly, and continues to serve other clients.
 func TestHostile(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	resp := tp.open(tp.http1(nil), http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane", "X-Large", strings.Repeat("x", 1<<20+4096))

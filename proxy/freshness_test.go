@@ -40,8 +40,8 @@ func (u *fakeUpstream) label(n int) string {
 	return mark
 }
 
-// namespace creates a namespace at the upstream, so that the upstream's newest resourceVersion is
-// not that of a change of pods.
+// namespace creates a namespace at the upstream. After that, the upstream's newest resourceVersion
+// does not belong to a change of pods.
 func (u *fakeUpstream) namespace(name string) {
 	u.t.Helper()
 	client, err := kubernetes.NewForConfig(u.config)

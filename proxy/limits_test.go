@@ -164,8 +164,8 @@ func TestUpgradeHeaderUsesSeat(t *testing.T) {
 	})
 }
 
-// TestTooManyConnections checks that the proxy closes idle connections to accept new ones, but no
-// connection in use. A connection above the bound can only make a health check.
+// TestTooManyConnections checks that the proxy closes idle connections to accept new ones. It must
+// not close a connection in use. A connection above the bound can only make a health check.
 func TestTooManyConnections(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxConnections: 2})
 	tp.client.CloseIdleConnections()

@@ -34,7 +34,7 @@ type Options struct {
 	// CertDir is empty.
 	CertFile, KeyFile, CertDir string
 	// Hosts are names and addresses for which the generated certificate is valid, in addition to the
-	// loopback ones.
+	// loopback names and addresses.
 	Hosts []string
 
 	// Resources are the resources to cache from the start, for example "pods", "deployments.apps" or
@@ -48,7 +48,7 @@ type Options struct {
 	// more from its cache. Before each answer it proves that the cache is current.
 	ForwardConsistent bool
 	// TrustCache names resources ("pods", "deployments.apps"). The proxy answers consistent reads of
-	// these resources from the cache without a proof that the cache is current, however old it is.
+	// these resources from the cache, however old the cache is, without a proof that it is current.
 	TrustCache []string
 	// MaxStaleness bounds the age of the cache that answers a LIST, a GET or the initial state of a
 	// WATCH. The age is the time since the upstream last confirmed the cached state. If the cache

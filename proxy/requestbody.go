@@ -230,8 +230,8 @@ func (b *waitBudget) left() time.Duration {
 	return b.grace + time.Duration(float64(b.bytes)/seatPace*float64(time.Second)) - b.waited
 }
 
-// moved records that the proxy has waited for the client since begun, and that the client has sent
-// or read n bytes.
+// moved records that the proxy has waited for the client since the given time (begun), and that the
+// client has sent or read n bytes.
 func (b *waitBudget) moved(n int, begun time.Time) {
 	b.bytes += int64(n)
 	b.waited += time.Since(begun)

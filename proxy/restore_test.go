@@ -209,8 +209,8 @@ func TestNeverCachedAfterRestore(t *testing.T) {
 }
 
 // TestRestoreFoundByNextList checks a restore that ends all sessions (the cached copies of
-// resources) before they can find it, as a restore to another version of kube-apiserver does. The
-// next list must find the restore.
+// resources) before they can find it. An example is a restore that also changes the version of
+// kube-apiserver. The next list must find the restore.
 func TestRestoreFoundByNextList(t *testing.T) {
 	t.Parallel()
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})

@@ -162,9 +162,9 @@ func TestUpstreamHangs(t *testing.T) {
 	tp.until("it is ready again", func() bool { code, _ := tp.get("jane", "/readyz"); return code == http.StatusOK })
 }
 
-// TestRelist checks what watchers receive after a relist: first the deletions, with no newer
-// resourceVersion than the watchers had, and then the other changes in their order. A watcher that
-// reconnects misses nothing.
+// TestRelist checks what watchers receive after a relist: first the deletions, and then the other
+// changes in their order. The resourceVersions of the deletions are not newer than the last one
+// that the watchers had. A watcher that reconnects misses nothing.
 func TestRelist(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{Resources: []string{"pods"}})
 	client := u.writerPast()

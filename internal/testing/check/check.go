@@ -18,8 +18,8 @@ func NoError(t testing.TB, err error) {
 	}
 }
 
-// ErrorIs reports an error if err does not match target. what is a format and its arguments, which
-// name the failed operation at the start of the message. what may be empty.
+// ErrorIs reports an error if err does not match target. The message starts with the format and
+// arguments in what, which name the failed operation. The caller may omit them.
 func ErrorIs(t testing.TB, err, target error, what ...any) {
 	t.Helper()
 	if !errors.Is(err, target) {
@@ -27,8 +27,8 @@ func ErrorIs(t testing.TB, err, target error, what ...any) {
 	}
 }
 
-// Equal reports an error if got is not equal to want. what is a format and its arguments, which
-// name the compared value at the start of the message. what may be empty.
+// Equal reports an error if got is not equal to want. The message starts with the format and
+// arguments in what, which name the compared value. The caller may omit them.
 func Equal[T comparable](t testing.TB, got, want T, what ...any) {
 	t.Helper()
 	if got == want {

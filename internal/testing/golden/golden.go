@@ -46,8 +46,8 @@ func File(t testing.TB, path, got string) {
 	t.Errorf("%s (go test -rewrite writes it), line %d:\ngot  %q\nwant %q", path, n+1, lines[n], wanted[n])
 }
 
-// Page is the help of a command. Its fields are like those of cobra.Command; this module does not
-// require cobra, whose own generator of pages would also require a renderer of man pages.
+// Page is the help of a command. Its fields are like those of cobra.Command, but this module does
+// not require cobra. Cobra's own generator of pages would also require a renderer of man pages.
 type Page struct {
 	Command string // as users type it, such as "weir bench"
 	Short   string

@@ -89,8 +89,7 @@ func (m *mixed) kind(groupVersion, resource, kind string, n int, make maker) Kin
 }
 
 // streamOf returns the number of the first stream of random numbers for a resource. The numbers of
-// different resources are far apart. Their highest four bits differ from those of the streams for
-// pods.
+// different resources are far apart. No number has the same highest four bits as a stream for pods.
 func streamOf(resource string) uint64 {
 	const prime = 1099511628211
 	h := uint64(14695981039346656037)

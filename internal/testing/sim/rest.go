@@ -185,7 +185,7 @@ func (r *run) problems(relisted bool) []problem {
 	return all
 }
 
-// compare reports the differences between a client's objects and those of the servers.
+// compare reports the differences between a client's objects and the servers' objects.
 func (r *run) compare(c *client, v view, relisted bool, add func(string, string, ...any)) {
 	oldest, schema := r.cluster.Schemas(c.api)
 	if relisted {

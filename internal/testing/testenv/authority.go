@@ -53,7 +53,7 @@ func (a *Authority) Issue(t *testing.T, name string, groups ...string) *tls.Cert
 }
 
 // IssueWith does what Issue does, but calls change with the template of the certificate before it
-// signs it.
+// signs the certificate.
 func (a *Authority) IssueWith(t *testing.T, change func(*x509.Certificate), name string, groups ...string) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

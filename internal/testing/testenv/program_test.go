@@ -7,7 +7,7 @@ import (
 )
 
 // TestProgram checks that Program finds a program, that it skips a test if it finds none, and that
-// the file for skipped tests contains a line for each.
+// the file for skipped tests contains a line for each skipped test.
 func TestProgram(t *testing.T) {
 	dir := t.TempDir()
 	skipped := filepath.Join(dir, "skipped")

@@ -195,8 +195,8 @@ type Bar struct {
 	Value float64
 }
 
-// Bars returns a chart of bars, the first one at the top. The first bar has another colour, because
-// readers compare the other bars with it.
+// Bars returns a chart of bars, the first one at the top. The first bar has a different colour from
+// the other bars, because readers compare them with it.
 func Bars(title string, unit Unit, bars []Bar) string {
 	c := &picture{}
 	for _, b := range bars {

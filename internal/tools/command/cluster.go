@@ -24,9 +24,9 @@ const (
 )
 
 // ClusterFlags are kubectl's flags that select a cluster. They use client-go's package clientcmd.
-// cli-runtime also has these flags, but it links kustomize and Go's plugin package. With it, the
-// weir program would have 115 MB, and 25 MB more would be resident. That is half of what an
-// informer of 50,000 pods uses.
+// cli-runtime also has these flags, but it links kustomize and Go's plugin package. With
+// cli-runtime, the weir program would have 115 MB, and 25 MB more of it would be resident. These 25
+// MB are half of what an informer of 50,000 pods uses.
 type ClusterFlags struct {
 	Rules     *clientcmd.ClientConfigLoadingRules
 	Overrides clientcmd.ConfigOverrides
@@ -67,7 +67,8 @@ func (c *ClusterFlags) Given() []string {
 }
 
 // AboutCluster returns the first flag that the user has set and that an embedded server does not
-// support, which is any flag but the namespace. It returns "" if there is none.
+// support. An embedded server supports only the flag for the namespace. AboutCluster returns "" if
+// there is no such flag.
 func (c *ClusterFlags) AboutCluster() (name string) {
 	c.Flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed && f.Name != "namespace" && name == "" {

@@ -25,7 +25,8 @@ type Listener struct {
 	net.Listener
 	limit     int
 	perSource int // 0: no bound
-	// memory counts the bytes of unknown connections, and streams those of requests (see Conn.count).
+	// memory counts the bytes of unknown connections. streams counts the bytes of requests (see
+	// Conn.count).
 	memory, streams *budget.Budget
 	heads           Heads // also counts heads that are being received
 
@@ -39,7 +40,7 @@ type Listener struct {
 	sources map[string]int // number of connections by source address; no more entries than connections
 	victims []*Conn        // the method do closes them after it has released the lock
 
-	// closed counts the connections that were closed to make room for others, or immediately.
+	// closed counts the connections that the listener has closed, by reason.
 	closed [closeReasons]atomic.Uint64
 }
 

@@ -35,8 +35,8 @@ type Config struct {
 	Handler     http.Handler
 	Certificate *Certificate
 	Heads       Heads
-	// Limit bounds the open connections, and PerSource those of one source address; PerSource 0: no
-	// bound.
+	// Limit bounds the open connections. PerSource bounds the open connections of one source address;
+	// 0: no bound.
 	Limit, PerSource int
 	// Header bounds the time for a TLS handshake, and the time to receive the head of a request. Idle
 	// bounds the time until the next request.

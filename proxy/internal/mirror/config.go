@@ -33,8 +33,8 @@ type Config struct {
 	FlushInterval, BookmarkInterval, MinWatch time.Duration
 	Timeouts                                  Timeouts
 
-	// OnWentBack is called after the upstream went back in time. A session that has listed the
-	// upstream since then does not serve reads before that call.
+	// OnWentBack is called after the upstream went back in time. A session that lists the upstream
+	// after that time does not serve reads before OnWentBack is called.
 	OnWentBack func()
 	// WatchExcess returns by how many bytes the memory of all watches together exceeds the limit. 0 or
 	// less: it does not.

@@ -35,8 +35,8 @@ type resourceInfo struct {
 	// UnknownFields is true if the upstream may have fields of this built-in kind that the linked Go
 	// type lacks. Then only the bytes from the upstream are complete.
 	UnknownFields bool
-	// definition was read before the other fields. If the resource has changed since, a later check
-	// reads another definition.
+	// definition was read before the other fields. If the resource has changed between these reads, a
+	// later check finds a different definition.
 	definition definition
 }
 
@@ -46,7 +46,8 @@ var errNotWatchable = errors.New("cannot be listed and watched")
 
 const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// typesMinor is the minor version of Kubernetes whose Go types are linked: that of k8s.io/api.
+// typesMinor is the minor version of Kubernetes whose Go types are linked. It is the minor version
+// of k8s.io/api.
 const typesMinor = 37
 
 // read returns the answer to a request, in JSON. It waits for at most d.timeout: a server or load

@@ -32,7 +32,7 @@ func (m *Mirror) Collect(ch chan<- prometheus.Metric, gauge, counter emit) {
 	}
 }
 
-// labelled returns an emit that adds labels to those of each call.
+// labelled returns an emit that adds labels to the labels of each call.
 func labelled(to emit, labels ...string) emit {
 	return func(name, help string, value float64, more ...string) {
 		to(name, help, value, slices.Concat(labels, more)...)

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// callerCAs verifies the certificates of callers. It does not change once it is in use.
+// callerCAs verifies the certificates of callers. It does not change while it is in use.
 type callerCAs struct {
 	frontProxies, clients authenticator.Request                     // nil: no CA is trusted
 	headers               *authenticatorfactory.RequestHeaderConfig // of frontProxies

@@ -45,7 +45,8 @@ const maxRefusals = 3
 type answerHistory struct {
 	confirmed time.Time // time of the last positive answer; zero: there was none
 	denied    bool      // denied since the last positive answer
-	// Reviews without an answer from a reachable upstream, since the last positive answer.
+	// refusals is how many reviews a reachable upstream has not answered since the last positive
+	// answer.
 	refusals     int
 	firstRefusal time.Time // time of the first of the refusals
 }

@@ -373,7 +373,7 @@ func (c *Rechecker) Close() {
 	c.running.Wait()
 }
 
-// oldestAge returns the time since the least recent review started.
+// oldestAge returns the time since the last start of the review that started longest ago.
 func (c *Rechecker) oldestAge(now time.Time) (age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,8 +15,8 @@ type flowQueue struct {
 	served uint64         // sequence number of the last grant; only in levels by source
 }
 
-// callerSeats sums up the flows of one caller in one level: one flow, or those of all tokens of a
-// source.
+// callerSeats sums up the flows of one caller in one level: one flow, or the flows of all tokens of
+// a source.
 type callerSeats struct {
 	seats  *budget.Charge
 	flows  int    // number of flowQueues

@@ -32,8 +32,8 @@ type Config struct {
 	StartWait time.Duration
 	// Watches bounds the number of long-running requests, and WatchesPerUser their number per user.
 	Watches, WatchesPerUser int
-	// WatchMemory bounds the memory of long-running requests, and ResponseMemory that of unread
-	// responses, both in bytes. 0 or less: no bound.
+	// WatchMemory bounds the memory of long-running requests, in bytes. ResponseMemory bounds the
+	// memory of unread responses, in bytes. 0 or less: no bound.
 	WatchMemory, ResponseMemory int64
 	// Connections returns the bytes of open connections. Kept returns the bytes that are kept for slow
 	// clients of watches. Both count as memory of watches.

@@ -148,8 +148,8 @@ func (c *Cluster) Plain() bool {
 type Representation struct {
 	Version *Version
 	Schema  int
-	// Gone is set only for the object of a DELETED event, whose resourceVersion is that of the
-	// deletion. Gone is then the revision of the deletion. For other objects it is 0.
+	// Gone is set only for the object of a DELETED event. Such an object has the resourceVersion of
+	// the deletion, and Gone is the revision of the deletion. For other objects Gone is 0.
 	Gone int64
 }
 

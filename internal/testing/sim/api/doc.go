@@ -5,9 +5,9 @@
 // revision. The model does not use HTTP or the code under test. It has no clock, but it records the
 // time of each commit. Worlds are small (a few keys, some dozens of writes), so a History stores
 // the whole state of each revision. A History is a list of eras. An era is a period in which each
-// revision has exactly one state. A restore from a backup starts a new era, which shares its states
-// up to the backup's revision with the era before, and has different states at later revisions. If
-// the servers are replaced by others that count revisions differently, the new era shares no
+// revision has exactly one state. A restore from a backup starts a new era. Up to the backup's
+// revision, the new era shares the states of the era before. At later revisions its states differ.
+// If the servers are replaced by others that count revisions differently, the new era shares no
 // states.
 //
 // A Cluster has one history and some servers. Servers may differ: for example, one receives commits

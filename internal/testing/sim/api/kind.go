@@ -86,8 +86,8 @@ func marshal(m interface{ Marshal() ([]byte, error) }) []byte {
 	return raw
 }
 
-// names returns the apiVersion and kind of k or, if partial is true, those of
-// PartialObjectMetadata.
+// names returns the apiVersion and kind of PartialObjectMetadata if partial is true, and of k
+// otherwise.
 func (k *Kind) names(partial bool) (apiVersion, kind string) {
 	if partial {
 		return "meta.k8s.io/v1", "PartialObjectMetadata"

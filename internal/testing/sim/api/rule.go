@@ -42,8 +42,7 @@ type Rule struct {
 	Times int
 	// Until is the time at which the fault ends. 0 means that it does not end.
 	Until time.Duration
-	// Bound restricts the fault to one resourceVersion: that of the first request that the fault
-	// affects.
+	// Bound restricts the fault to the resourceVersion of the first request that the fault affects.
 	Bound bool
 }
 
