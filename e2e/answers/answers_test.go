@@ -79,7 +79,7 @@ func (c *comparison) watches(t *testing.T, ctx context.Context, r *resource, ver
 }
 
 // bookmarks compares the bookmarks that end the initial events of WATCHes. It skips WATCHes that
-// the proxy forwards, and those of CustomResourceDefinitions.
+// the proxy forwards, and WATCHes of CustomResourceDefinitions.
 func (c *comparison) bookmarks(t *testing.T, ctx context.Context, r *resource) {
 	const query = "?watch=1&timeoutSeconds=20&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"
 	for _, accept := range objectAccepts {

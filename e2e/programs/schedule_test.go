@@ -19,8 +19,8 @@ import (
 )
 
 // schedule tests kube-scheduler. It runs the scheduler until all waiting pods are bound, and
-// returns the node of each. There is one waiting pod for ten other pods, but at most 5,000. The
-// result depends only on the pods and nodes (see schedulerConfig).
+// returns the node of each. There is one waiting pod per ten other pods, but there are at most
+// 5,000 waiting pods. The result depends only on the pods and nodes (see schedulerConfig).
 func schedule(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, population{bound: podsim.New(*podsFlag, 1), pending: podsim.New(min(*podsFlag/10, 5000), 2)})
 	w.makeNodes(t, ctx)

@@ -50,7 +50,7 @@ func newWorld(t *testing.T, ctx context.Context, pods cluster.Pods) *world {
 func logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // churn changes or replaces up to n pods. All pods exist when it returns. It returns a label value
-// that the last change sets, different for each call.
+// that the last change sets. Each call uses a new value.
 func (w *world) churn(t *testing.T, ctx context.Context, n int) (last string) {
 	t.Helper()
 	w.churns++

@@ -16,7 +16,7 @@ import (
 )
 
 // balancer is a TCP load balancer. It connects each client to the next backend whose /readyz
-// succeeds. Like Kubernetes' own, it does not move open connections. If it cannot reach the chosen
+// succeeds. Like kube-proxy, it does not move open connections. If it cannot reach the chosen
 // backend, it does not try another one.
 type balancer struct {
 	net.Listener

@@ -324,8 +324,9 @@ func (cp *controlPlane) look(t *testing.T, ctx context.Context, name string) {
 
 // checkServed checks that the proxy answered the programs' reads from its cache. verb is the verb
 // with which the programs read the initial state. If it is "list", the cache must have answered a
-// LIST and a WATCH of every resource that the manifests cache for the control plane. The proxy may
-// have forwarded LISTs only of resources in leftOut, or of resources that the manifests cache.
+// LIST and a WATCH of every resource that the manifests cache for the control plane. It must not
+// have forwarded LISTs of resources that are neither in leftOut nor cached by the manifests: the
+// manifests would have to cache them too.
 func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context, verb string) {
 	t.Helper()
 	resp := do(t, ctx, cp.admin, http.MethodGet, cp.proxy.URL()+"/metrics")

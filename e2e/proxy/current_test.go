@@ -74,7 +74,7 @@ func (c *cutter) cutAll() {
 	clear(c.conns)
 }
 
-// TestCurrentReads checks that reads of two replicas are current. Each LIST without a
+// TestCurrentReads checks that reads from two replicas are current. Each LIST without a
 // resourceVersion, and the initial events of each WATCH, must contain the write that kube-apiserver
 // has confirmed before. Meanwhile the replicas' upstream connections are cut, and sometimes few
 // pods change. The replicas must answer at least half of the reads themselves.

@@ -93,9 +93,8 @@ func TestSemantics(t *testing.T) {
 	}
 }
 
-// TestSemanticsProven compares answers as TestSemantics does, to consistent reads of a resource
-// that is not in TrustCache. The proxy answers such a read after it has checked that its cache is
-// current.
+// TestSemanticsProven is like TestSemantics, but for consistent reads of a resource that is not in
+// TrustCache. The proxy answers such a read after it has checked that its cache is current.
 func TestSemanticsProven(t *testing.T) {
 	ctx := begin(t)
 	client := dynamicFor(t)

@@ -45,8 +45,8 @@ func (w *world) ask(ctx context.Context, q *request, target, other string) *exch
 
 // forgotten reports whether both sides allow the caller to read the requested state, but one of
 // them no longer has it. Each side may keep old states for a different time. The caller of
-// forgotten must then check that the objects in the other answer exist now: the compared objects do
-// not change.
+// forgotten must then check that the objects in the proxy's answer, if there are any, exist now.
+// Compared objects do not change, so the old state has the same objects.
 func (e *exchange) forgotten() bool {
 	lets := func(a *answer) bool { return a.err == nil && (a.code == http.StatusOK || a.expired()) }
 	return lets(e.ours) && lets(e.theirs) && e.ours.expired() != e.theirs.expired() && e.request.method == http.MethodGet &&
@@ -165,8 +165,8 @@ func (e *exchange) judge(known map[string]string) {
 	}
 }
 
-// leaks reports the objects in the proxy's answer that theirs, kube-apiserver's answer to the same
-// caller, does not have. THE PROXY SHOWS marks such a fault.
+// leaks reports the objects that the proxy's answer has and theirs does not have. theirs is
+// kube-apiserver's answer to the same caller. THE PROXY SHOWS marks such a fault.
 func (e *exchange) leaks(known map[string]string, theirs *answer) {
 	for uid := range e.ours.uids {
 		if known[uid] != "" && !theirs.uids[uid] {

@@ -36,10 +36,10 @@ type result struct {
 	Probes  int64 `json:"probes"`
 	Watches int64 `json:"watches"`
 
-	// OfControl is the sum of Versions divided by the control's sum. Behind is the time, in seconds,
-	// by which the subject was current after the control, in the worst round. The subject and the
-	// control may have been connected to different servers. BehindOwn therefore subtracts the delay
-	// that the subject's servers caused.
+	// OfControl is the sum of Versions divided by the control's sum. Behind is how many seconds later
+	// than the control the subject became current, in the worst round. The subject and the control may
+	// have been connected to different servers. BehindOwn therefore subtracts the delay that the
+	// subject's servers caused.
 	OfControl float64 `json:"ofControl,omitempty"`
 	Behind    float64 `json:"behind"`
 	BehindOwn float64 `json:"behindOwn"`

@@ -146,8 +146,8 @@ func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*s
 }
 
 // wait waits until all subjects (informers under test) have the wanted objects, for at most lost (a
-// minute). It returns how long each took, or never. It does not wait for a subject that was lost in
-// an earlier round.
+// minute). It returns how long each subject took, or the constant never. It does not wait for a
+// subject that was lost in an earlier round.
 func (w *world) wait(ctx context.Context, over time.Time, want *state, subjects []*subject) []time.Duration {
 	ctx, cancel := context.WithDeadline(ctx, over.Add(lost))
 	defer cancel()
@@ -221,7 +221,8 @@ func (w *world) problem(s *subject, text string) {
 	w.problems = append(w.problems, text)
 }
 
-// tell reports the problems since the previous call, and the faults and other events since then.
+// tell reports the problems since the previous call, if there are any, together with the faults and
+// other events since then.
 func (w *world) tell(name string) {
 	w.t.Helper()
 	events := w.takeEvents()

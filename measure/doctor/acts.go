@@ -42,8 +42,9 @@ func (a *acts) add(e *evidence.Event, object uint64) {
 }
 
 // acted counts a request if it is a GET or a write of an object, or records an Event. It ignores
-// failed requests, except those that fail with 404 or 409. It also ignores other requests that name
-// no object, such as access reviews: no client can cache or compare their results.
+// failed requests, except those that fail with 404 or 409. It also ignores requests that name no
+// object, such as access reviews, unless they record an Event. No client can cache or compare the
+// results of such requests.
 func (u *usage) acted(e *evidence.Event, v verb, object uint64) {
 	failed := e.Code >= 400 && e.Code != 404 && e.Code != 409
 	if failed || len(e.Object.Resource) == 0 || len(e.Object.Name) == 0 && !isEvents(u.resource) {
@@ -95,7 +96,7 @@ func (s subject) rates(a *acts) (rate, object float64, where string) {
 }
 
 // areWasteful reports whether the writes of an hour cost too much, by the measured model. all is
-// the number of the writes, and ofObject the number of those that write one object.
+// the number of all writes, and ofObject the number of writes of one object.
 func (d *Doctor) areWasteful(resource string, ofObject, all float64) bool {
 	cost := cost.Load().Server.Of(d.writeWork(resource, all)).CPUSeconds
 	return ofObject >= hotPerHour && cost >= wasteful || ofObject >= oftenPerHour && cost >= wastefulOften

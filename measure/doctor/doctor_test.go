@@ -134,8 +134,8 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// TestHeavyHittersStay checks that with more clients than the limit, those with the most requests
-// stay, and that the totals still count every request.
+// TestHeavyHittersStay checks that if there are more clients than the limit, the clients with the
+// most requests stay. It checks that the totals still count every request.
 func TestHeavyHittersStay(t *testing.T) {
 	d := New(Options{})
 	d.clients.limit = 32

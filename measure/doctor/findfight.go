@@ -89,7 +89,7 @@ func (o *objects) fights() map[string]*fight {
 
 // fight returns the finding about a fight. The finding names the writers of the object with the
 // most writes, except evicted clients, which have no name any more. After the first writer, it
-// leaves out those with less than fightNamed percent of the writes. fight returns false if the
+// leaves out writers with less than fightNamed percent of the writes. fight returns false if the
 // finding would name fewer than two writers.
 func (d *Doctor) fight(o *fight, clients map[int64]*client) (Finding, bool) {
 	w := o.objects[0]

@@ -30,9 +30,9 @@ const (
 	seatShare     = 0.3 // of all LISTs' time; if the first client has less, no client is named
 	nameableShare = 0.05
 	seatTakers    = 3 // the largest number of clients that are named
-	// Clients are named only if the LISTs of the first one had seats for this long, and for this share
-	// of the time in which requests were refused. Without this limit, a client could be named for a
-	// single LIST of some milliseconds.
+	// Clients are named only if the LISTs of the first one had seats for at least seatFewest, and for
+	// at least the share seatBusy of the time in which requests were refused. Without these limits, a
+	// client could be named for a single LIST of some milliseconds.
 	seatFewest = 10 * time.Second
 	seatBusy   = 0.05
 

@@ -44,7 +44,7 @@ type kind struct {
 	findAll func(d *Doctor) []Finding
 
 	// ofResource and ofLevel find the kind in the metrics of a period of some seconds. metricsDo and
-	// metricsFrom are its row in docs/doctor.md.
+	// metricsFrom are the kind's row in docs/doctor.md.
 	ofResource             func(r *evidence.ResourceMetrics, seconds float64) (Finding, bool)
 	ofLevel                func(l *evidence.LevelMetrics, seconds float64) (Finding, bool)
 	metricsDo, metricsFrom string
@@ -59,7 +59,7 @@ type kind struct {
 	// explains reports whether the finding f is the cause of the finding other, which is then not
 	// reported.
 	explains func(f, other Finding) bool
-	remedies []remedy // those that a client can apply alone come first
+	remedies []remedy // remedies that a client can apply alone come first
 }
 
 // kinds are all kinds. If a client's LISTs and WATCHes of a resource match several kinds, doctor

@@ -85,9 +85,9 @@ func (o *openWatches) isOverdue(w openWatch, now int64) bool {
 	return w.begun+(lasts+overdue).Microseconds() < now
 }
 
-// ended removes a WATCH that has ended. If it lasted longer than longestWatch, other WATCHes may
-// last twice as long as it did, because the server ends a WATCH after a random time between a
-// minimum and twice that minimum.
+// ended removes a WATCH that has ended. If the WATCH lasted longer than longestWatch, ended sets
+// o.longest to at least twice its duration. The server ends each WATCH after a random time between
+// a minimum and twice that minimum, so other WATCHes may last twice as long.
 func (o *openWatches) ended(e *evidence.Event) {
 	delete(o.byID, hash(e.AuditID))
 	if lasted := e.Latency(); lasted > longestWatch {

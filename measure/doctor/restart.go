@@ -17,7 +17,8 @@ type Restart struct {
 	Killer   Client  `json:"killer"` // its starts need most CPU; empty if nothing is predicted
 	Resource string  `json:"resource"`
 	Killers  float64 `json:"killerStarts"`
-	// Unpriced lists resources whose number of objects is unknown, those with the most starts first.
+	// Unpriced lists resources whose number of objects is unknown, the resource with the most starts
+	// first.
 	Unpriced []Unpriced `json:"unpriced,omitempty"`
 	// Predictions are the cost without a remedy, then the cost with each remedy of the killer, and
 	// last the cost if all clients use the proxy. Predictions is empty, but never null, if nothing is

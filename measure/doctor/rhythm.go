@@ -296,9 +296,9 @@ func (c *client) noteStart(at int64) {
 	c.starts = append(c.starts, at)
 }
 
-// explains returns a function that looks for a cause of a burst of a client's LISTs other than a
-// resync. There are three such causes: the client has started, another machine sends the LISTs, or
-// clients create or delete many objects at that time, for example in a rollout.
+// explains returns a function that reports whether a burst of a client's LISTs has another cause
+// than a resync. There are three such causes: the client has started, another machine than before
+// sends the LISTs, or clients create or delete many objects at that time, for example in a rollout.
 func (d *Doctor) explains(c *client) explain {
 	return func(before *burst, b burst) bool {
 		if before != nil && before.places&b.places == 0 {

@@ -96,8 +96,9 @@ func getsProtobuf(c Client, resource string) bool {
 	return !custom && !c.isKubectl()
 }
 
-// sizes returns the sizes of all resources that clients LIST, and of those that they WATCH with all
-// objects at the start. The sizes are ordered by name.
+// sizes returns the sizes, ordered by name, of the resources that clients LIST, and of the
+// resources of WATCHes that start with all objects. It omits a resource if the number of its
+// objects is unknown.
 func (d *Doctor) sizes() []Size {
 	listed := map[string]bool{}
 	for _, c := range d.clients.least {

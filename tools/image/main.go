@@ -1,6 +1,6 @@
 // Command image creates the container images of one static program, one image per platform. An
-// image contains only the program and the other programs named after it. It has no base image, so
-// neither a registry nor Docker is needed.
+// image contains only the program, and the programs that follow it in the argument. It has no base
+// image, so neither a registry nor Docker is needed.
 //
 //	image -o dist/images -version v0.1.0 linux/amd64=PROGRAM[,OTHER] linux/arm64=PROGRAM[,OTHER]
 //

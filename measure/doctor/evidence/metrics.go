@@ -115,8 +115,9 @@ func ofResource(add func(*ResourceMetrics, float64)) func(*Sample, labels, float
 	}
 }
 
-// ofStorage returns a function that adds a value to the LISTs of a resource from one storage: the
-// watch cache if the labels name it, or else etcd.
+// ofStorage returns a function that adds a value to a resource's LISTs. If the labels name the
+// watch cache, these are the LISTs that the watch cache answered, and otherwise those that etcd
+// answered.
 func ofStorage(add func(*listings, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) {
 		r := s.resource(l.resource())

@@ -20,9 +20,9 @@ const (
 // contain what clients sent.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// Parse replaces the contents of e with the Event in a line. The error is a Fault: ErrInvalid if
-// the line is not one JSON object or a field has a wrong type, or else the reason why the object is
-// no Event. If a field occurs twice, the last one counts.
+// Parse replaces the contents of e with the Event in a line. The error is a Fault. It is ErrInvalid
+// if the line is not one JSON object or a field has a wrong type. Otherwise it says why the object
+// is no Event. If a field occurs twice, the last one counts.
 func (e *Event) Parse(line []byte) error {
 	if e.decoder == nil {
 		e.decoder, e.input = new(jsontext.Decoder), new(bytes.Buffer)

@@ -107,7 +107,8 @@ func (m *measurer) compile(ctx context.Context, pkg string) (string, error) {
 	return path, err
 }
 
-// measure measures each row that has no result of this build, also if another row has failed.
+// measure measures each row that has no result of this build. If a row fails, it continues with the
+// next one.
 func (m *measurer) measure(ctx context.Context) error {
 	var failed []error
 	for i, of := range m.rows {

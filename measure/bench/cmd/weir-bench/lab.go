@@ -22,8 +22,8 @@ import (
 
 // labFlags are the flags of lab, and values that depend on them.
 type labFlags struct {
-	// Options contains the server for incidents of informers, and in Objects the number of its pods.
-	// Each incident sets the other options.
+	// Options contains the server for incidents of informers. Options.Objects is the number of the
+	// server's pods. Each incident sets the other options.
 	informers.Options
 	few       bool   // use fewer pods if the incident has many clients; ignored if real is set
 	real      string // a kubeconfig: replay on its kube-apiserver and change its pods

@@ -73,9 +73,9 @@ func (s *spec) resource() schema.GroupVersionResource {
 	return podsResource
 }
 
-// newSharedCustom returns an informer of workloads: the code that informer-gen generates, with
-// client-go's informer or with the drop-in. Its client is the code that client-gen generates, with
-// a separate scheme.
+// newSharedCustom returns an informer of workloads: client-go's or the drop-in's. It creates the
+// informer like code that informer-gen generates, and the informer's client like code that
+// client-gen generates, with a separate scheme.
 func newSharedCustom(cfg *rest.Config, s *spec) *sharedInformer {
 	cfg = rest.CopyConfig(cfg)
 	if s.Side == sideWeir && !s.Unwrapped {

@@ -22,8 +22,8 @@ type Result struct {
 	// client-go's better mode.
 	Weir     Figures `json:"weir"`
 	ClientGo Figures `json:"clientgo"`
-	// Ratio is weir's value divided by client-go's. It omits figures that are not compared, and those
-	// for which client-go's value is 0.
+	// Ratio is weir's value divided by client-go's. It omits figures that are not compared, and
+	// figures for which client-go's value is 0.
 	Ratio Figures `json:"ratio"`
 	// Modes contains client-go's medians by mode: "list" and "watchlist".
 	Modes map[string]Figures `json:"clientgoModes"`

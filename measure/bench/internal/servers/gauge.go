@@ -158,8 +158,8 @@ func (t *target) grow(ctx context.Context, limit float64, over func()) *growth {
 	return g
 }
 
-// poll reads the resident set size once and updates the peak. If the server reports a new peak,
-// that is more exact than the polled sizes.
+// poll reads the resident set size once and updates the peak. If the server itself reports a new
+// peak, poll uses that peak, which is more exact than the polled sizes.
 func (g *growth) poll(ctx context.Context) float64 {
 	now, largest, err := g.gauge.memory(ctx)
 	g.mu.Lock()

@@ -54,7 +54,8 @@ func (t *trial) allAtOnce(ctx context.Context, clients int, ask func(ctx context
 }
 
 // keepAsking calls ask until it succeeds or ctx ends, and counts failed tries in failed. If ctx
-// ends, it returns the error of the last try that failed for another reason, if there was one.
+// ends, it returns the error of the last try that failed before ctx ended. If there was none, it
+// returns the error of the current try.
 func (t *trial) keepAsking(ctx context.Context, i int, ask func(ctx context.Context, c *client, i int) error, failed *atomic.Int64) error {
 	return figures.Attempt(func() {
 		c := t.client()

@@ -30,10 +30,10 @@ const (
 	filterEach = 100
 )
 
-// ResyncStorm is the incident of a controller during one resync of all pods. For each pod, its
-// handler finds the pods with the same value of a label. With client-go's informer it LISTs them:
-// from etcd, from the watch cache, only for some values, or through the proxy. With weir's informer
-// it reads them from an index.
+// ResyncStorm is the incident of a controller during one resync of all pods. For each pod, the
+// controller's handler finds the pods with the same value of a label. With client-go's informer,
+// the handler LISTs these pods: from etcd, from the watch cache, only for some values, or through
+// the proxy. With weir's informer, it reads them from an index.
 func ResyncStorm() Replay {
 	current, cached := "", "resourceVersion=0&"
 	return Replay{Every: 100 * time.Millisecond, Ways: []Way{
