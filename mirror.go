@@ -82,8 +82,9 @@ func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, typ *objectT
 	return to.err
 }
 
-// recordSink is a reflector.Sink that passes records to the user's Sink. Only Run's goroutine uses
-// it. After the sink's first error it calls only AbortReplace.
+// recordSink is a reflector.Sink that passes records to the user's Sink. Only the reflector's
+// goroutine uses it. After the user's Sink has returned an error, it calls only the Sink's
+// AbortReplace.
 type recordSink struct {
 	sink       Sink
 	objectType *objectType

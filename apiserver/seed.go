@@ -95,8 +95,8 @@ func (res *servedResource) seed(sim *populations.Kind) error {
 	})
 }
 
-// makeObjects encodes the len(out) objects that start with object number from, on all processors.
-// Object i gets resourceVersion first+i.
+// makeObjects encodes the objects from, from+1 and so on into out, on all processors. Object i gets
+// resourceVersion first+i.
 func (res *servedResource) makeObjects(out [][]byte, sim *populations.Kind, from int, first uint64) error {
 	workers := runtime.GOMAXPROCS(0)
 	errs := make([]error, workers)

@@ -89,8 +89,9 @@ var knownFields = []string{
 	"watchErrorHandler", "transform", "identifier", "informerMetricsProvider", "keyFunc",
 }
 
-// unknownFields returns the fields of an informer that are not in knownFields, because a later
-// client-go has added them. The informer that Adopt returns ignores the values of these fields.
+// unknownFields returns the names of an informer's fields that are not in knownFields: a later
+// client-go has added these fields. The informer that Adopt returns ignores the values of these
+// fields.
 func unknownFields(inf any) (unknown []string) {
 	t := reflect.TypeOf(inf)
 	for t.Kind() == reflect.Pointer {
@@ -125,9 +126,10 @@ func countHandlers(v reflect.Value) int {
 
 // Adopt returns an informer of this package that replaces inf, which client-go has built. Adopt
 // returns inf itself if inf has started or has handlers, if client-go has not built inf, or if this
-// package cannot read inf's fields (ErrLayout). To detect this, call Err with the result: Err
-// returns ErrForeignInformer for an informer that is not of this package. Adopt is for code that
-// builds its own informers, such as the InformerFor of a factory that informer-gen has generated.
+// package cannot read inf's fields (ErrLayout). To detect that the result is not an informer of
+// this package, call Err with the result: Err returns ErrForeignInformer for an informer that is
+// not of this package. Adopt is for code that builds its own informers, such as the InformerFor of
+// a factory that informer-gen has generated.
 //
 // All informers that Adopt returns share one weir.ServerGroup, because Adopt cannot detect which
 // informers have the same server. The informers of a group share the limit of concurrent lists.

@@ -43,8 +43,9 @@ type unwrapping struct{ bodyReader }
 
 func (u unwrapping) WrappedRoundTripper() http.RoundTripper { return u.next }
 
-// TestBodyReader checks that a RoundTripper that was installed before Wrap can read response
-// bodies, as with client-go's informer, and that Weir's informer still captures the bodies.
+// TestBodyReader uses a RoundTripper that was installed before Wrap. With Weir's informer, as with
+// client-go's, it must be able to read response bodies. Weir's informer must still capture the
+// bodies.
 func TestBodyReader(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 300})
 	for which, newInformer := range map[string]func(cfg *rest.Config) cache.SharedIndexInformer{

@@ -116,8 +116,9 @@ func createNamespace(t *testing.T, client kubernetes.Interface, name string) {
 	check.NoError(t, err)
 }
 
-// TestListUntilThereIsSomething checks that a List that repeats its request until the response is
-// not empty receives the real response, and not an empty stub for ever.
+// TestListUntilThereIsSomething uses a List that repeats its request until the response is not
+// empty. The List must receive the real response. If it received a stub, which is always empty, it
+// would never return.
 func TestListUntilThereIsSomething(t *testing.T) {
 	for which, newInformer := range bothConstructors {
 		t.Run(which, func(t *testing.T) {

@@ -69,9 +69,9 @@ func NewFilteredSharedInformerFactory(client kubernetes.Interface, resync time.D
 	return NewSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
 
-// clientFor builds a client from a copy of cfg that it has passed to Wrap. If cfg sets no rate
-// limit, the client has none. client-go's default limit would only delay the start of a factory
-// with many informers; informers send few requests and back off after errors.
+// clientFor copies cfg, passes the copy to Wrap, and builds a client from the copy. If cfg sets no
+// rate limit, the client has none. client-go's default limit would only delay the start of a
+// factory with many informers; informers send few requests and back off after errors.
 func clientFor[C any](cfg *rest.Config, build func(*rest.Config) (C, error)) (client C, err error) {
 	if cfg == nil {
 		return client, errNoConfig

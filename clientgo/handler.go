@@ -276,8 +276,8 @@ func handlerName(handler cache.ResourceEventHandler) string {
 	return fmt.Sprintf("%T", handler)
 }
 
-// undecodable maps keys to objects whose newest version cannot be decoded, so that the handler did
-// not receive it. Only the handler's calls use the map, one at a time.
+// undecodable contains, by key, the objects whose newest version cannot be decoded. The handler did
+// not receive that version. Only the handler's calls use the map, one at a time.
 type undecodable map[string]undelivered
 
 type undelivered struct {

@@ -123,7 +123,8 @@ func TestRefusedOnRelist(t *testing.T) {
 	}
 }
 
-// pointedPod is a type that a transform returns. A shallow copy shares the metadata.
+// pointedPod is a type that a transform returns. A shallow copy of a pointedPod shares the metadata
+// of the original.
 type pointedPod struct{ *metav1.ObjectMeta }
 
 // TestStoredValueIsNotChanged checks that OnDelete receives the previous version if the transform

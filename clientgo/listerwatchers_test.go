@@ -16,9 +16,9 @@ import (
 	cachetest "k8s.io/client-go/tools/cache/testing"
 )
 
-// watches receives a value for each watch that a fake opens, so that a test can wait until a watch
-// is open. Some fakes lose changes that are made before a watch is open; with other fakes, such a
-// change makes the informer list again.
+// watches receives a value for each watch that a fake ListerWatcher opens, so that a test can wait
+// until a watch is open. Some fake ListerWatchers lose changes that are made before a watch is
+// open; with others, such a change makes the informer list again.
 type watches chan struct{}
 
 func newWatches() watches { return make(watches, 100) }

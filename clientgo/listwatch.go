@@ -59,8 +59,8 @@ func newListWatch(lw cache.ListerWatcher, matcher responseMatcher, stats *source
 // reflector then sends.
 func (l *listWatch) ServerVersion(context.Context) (major, minor int, err error) { return 1, 33, nil }
 
-// List calls the ListerWatcher's List. It repeats the call without capturing if the client received
-// a stub response and the call failed, sent several requests or returned objects.
+// List calls the ListerWatcher's List. If the client received a stub response, and the call then
+// failed, sent several requests or returned objects, List repeats the call without capturing.
 func (l *listWatch) List(ctx context.Context, o metav1.ListOptions) (source.List, error) {
 	var after retryAfter
 	list, err := l.list(withValue(ctx, &after), o)
@@ -136,8 +136,8 @@ func tryCapture[T any](ctx context.Context, l *listWatch, c *capture, op operati
 	return again, false, without
 }
 
-// Watch calls the ListerWatcher's Watch. It repeats the call without capturing if the client
-// received a stub response and the call failed or sent several requests.
+// Watch calls the ListerWatcher's Watch. If the client received a stub response, and the call then
+// failed or sent several requests, Watch repeats the call without capturing.
 func (l *listWatch) Watch(ctx context.Context, o metav1.ListOptions) (source.Watch, error) {
 	var after retryAfter
 	w, err := l.watch(withValue(ctx, &after), o)

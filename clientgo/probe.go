@@ -30,8 +30,8 @@ func (l *listWatch) NewestVersion(ctx context.Context, o metav1.ListOptions) (st
 	}
 	l.stats.Requests.Add(1)
 	l.stats.Lists.Add(1)
-	// NewestVersion returns an error while an earlier List has not returned. Otherwise each probe
-	// could leave a goroutine behind.
+	// While the List of an earlier probe has not returned, NewestVersion returns an error. Otherwise
+	// each probe could leave one more goroutine that waits for a List.
 	if !l.asking.CompareAndSwap(false, true) {
 		return "", fmt.Errorf("request for the newest version, some time ago: %w", errNotReturned)
 	}

@@ -22,7 +22,7 @@ import (
 // also send other requests: for example, it may list namespaces first, and then the pods of each
 // namespace. The ListerWatcher must receive the responses to these other requests itself. Therefore
 // a response is captured only if its objects certainly have the kind of the informer's example. The
-// reflector's goroutine uses the matcher and, during a request, the transport does.
+// reflector's goroutine uses the matcher. During a request, the transport also uses it.
 type responseMatcher struct {
 	// gvks are the kinds of the example's type, usually one. It is empty if the kind is unknown.
 	gvks []schema.GroupVersionKind

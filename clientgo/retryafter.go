@@ -14,9 +14,9 @@ import (
 )
 
 // retryAfter removes the Retry-After header from the error responses to an informer's requests, and
-// later adds its value to the error. With the header, client-go's REST client would repeat the
-// request up to ten times before it returns the error. But the reflector decides when to retry. It
-// must receive some errors immediately, for example the error that a server has not reached a
+// later adds the header's value to the error. With the header, client-go's REST client would repeat
+// the request up to ten times before it returns the error. But the reflector decides when to retry.
+// It must receive some errors immediately, for example the error that a server has not reached a
 // resourceVersion. retryAfter does not change the responses to requests that a ListerWatcher sends
 // after its List or Watch has returned, as client-go's RetryWatcher does.
 type retryAfter struct {

@@ -176,8 +176,8 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // acceptEncoding returns the Accept-Encoding header of a captured request: gzip for long responses
-// and identity for others. It returns "" if net/http must decompress a long response, which it does
-// only if it has set the header itself.
+// and identity for others. It returns "" if net/http must decompress a long response: net/http
+// decompresses only if it has set the header itself.
 func (t *transport) acceptEncoding(req *http.Request, v verb) string {
 	long := v == verbList || request.QueryOf(req.URL).Flag("sendInitialEvents")
 	switch {

@@ -15,7 +15,7 @@ import (
 
 // NewCache returns a function for Options.NewCache of a manager or a cluster. The function builds
 // controller-runtime's own cache with Weir's informers, which read the bodies of the responses to
-// their LISTs and WATCHes themselves. The function does not change the config and the HTTP client
+// their LISTs and WATCHes themselves. The function changes neither the config nor the HTTP client
 // that it receives. It returns an error if the config is nil or invalid, or if cache.New returns
 // one. It may be called several times, also concurrently.
 //

@@ -22,8 +22,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// spied is a ListerWatcher that sends the number of objects in each List result of
-// controller-runtime's client to items. The number is 0 if the informer captures the response.
+// spied is a ListerWatcher of controller-runtime's client. After each List, it sends the number of
+// objects in the result to items. The number is 0 if the informer captures the response.
 type spied struct {
 	toolscache.ListerWatcherWithContext
 	items chan<- int

@@ -11,8 +11,8 @@ import (
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	goleak.VerifyTestMain(m,
-		// The tests also run with controller-runtime's own informers. Their informers of metadata leak
-		// the goroutine of a watch.Filter, because they do not drain a stopped watch.
+		// The tests also run with controller-runtime's own informers. controller-runtime's informers of
+		// metadata leak the goroutine of a watch.Filter, because they do not drain a stopped watch.
 		goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop"),
 	)
 }

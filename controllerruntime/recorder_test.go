@@ -66,8 +66,8 @@ func (r *recorder) note(what string, obj any) {
 	}
 }
 
-// waitFor waits for a call that was recorded after the call that the previous waitFor returned. It
-// returns the call's object.
+// waitFor waits until the call that entry describes is recorded, and returns the object of the
+// call. It ignores all calls up to the call for which the previous waitFor waited.
 func (r *recorder) waitFor(entry string) client.Object {
 	r.t.Helper()
 	for {

@@ -145,8 +145,8 @@ func (s *Server) bookmark(initialEnd bool) change {
 	return change{"BOOKMARK", &entry{rv: s.rv, pod: pod}}
 }
 
-// pump sends the frames of a watch until the watch's deadline, a frame ends the watch, or the
-// client disconnects. It sends no bookmarks if silent is true.
+// pump sends the frames of a watch until the watch's deadline passes, a frame ends the watch, or
+// the client disconnects. It sends no bookmarks if silent is true.
 func (s *Server) pump(w http.ResponseWriter, r *http.Request, enc encoding, sub *watcher, silent bool) {
 	out := http.NewResponseController(w)
 	var deadline, tick <-chan time.Time
