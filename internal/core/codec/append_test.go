@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestAppend checks that append to a slice of a decoded value does not overwrite other parts of the
-// value, although all slices of the value share one allocation.
+// TestAppend appends to the slices of decoded values. That must not overwrite other parts of a
+// value, although all its slices share one allocation.
 func TestAppend(t *testing.T) {
 	slices := 0
 	eachRandom(t, 1, func(typ reflect.Type, _ protoMessage, raw []byte) { slices += appends(t, decoderFor(typ), raw) })

@@ -68,8 +68,8 @@ func (f *field) isShareable() bool {
 
 // find looks in the cache for the value of field f of m. The bytes of the field start at begin with
 // a tag, and the length of the field's first value is at pos. If the cache contains the value, or
-// find adds it, find appends a token for the value, and next is the end of the field. If next is 0
-// and ok is true, the caller must decode the field. If ok is false, Unmarshal must decode the
+// if find adds it, find appends a token for the value. Then next is the end of the field. If next
+// is 0 and ok is true, the caller must decode the field. If ok is false, Unmarshal must decode the
 // object.
 func (s *scratch) find(m *message, f *field, begin, pos, end, depth int) (next int, ok bool) {
 	next = s.fieldEnd(f, begin, pos, end)

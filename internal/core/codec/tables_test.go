@@ -63,8 +63,8 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestShared checks that objects from DecodeShared share their equal parts except the metadata, and
-// that an object from Decode shares none of these parts.
+// TestShared checks that objects from DecodeShared share their equal parts, except the metadata. An
+// object from Decode must share none of these parts.
 func TestShared(t *testing.T) {
 	d := decoderFor(reflect.TypeFor[*corev1.Pod]())
 	d.once.Do(d.compile)

@@ -66,8 +66,8 @@ func (e *PanicError) Unwrap() error {
 const batchSize = 128
 
 // A turn is the time in which a worker serves one registration before it serves another one. In a
-// turn, the registration handles one lagFraction-th of the changes that it lags behind, but at
-// least a batch, and at most maxTurn changes.
+// turn, the registration handles the fraction 1/lagFraction of the changes that it lags behind, but
+// at least one batch and at most maxTurn changes.
 const (
 	lagFraction = 8
 	maxTurn     = 16 * batchSize

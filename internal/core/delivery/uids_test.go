@@ -129,9 +129,9 @@ DELETED d/a 1→- unknown`)
 var histories = flag.Int("histories", 300, "how many random histories TestUIDsOfHistories plays")
 
 // TestUIDsOfHistories plays random histories to handlers that block for random times. Even if a
-// handler misses many changes, it must receive the addition of each object once, then events of
-// that object until its deletion, and the correct last state. It must receive no change from one
-// object to another.
+// handler misses many changes, it must receive the addition of each object once, and then events of
+// that object until its deletion. Its last state must be correct. It must receive no change from
+// one object to another.
 func TestUIDsOfHistories(t *testing.T) {
 	for seed := range uint64(*histories) {
 		synctest.Test(t, func(t *testing.T) { playHistory(t, seed) })

@@ -24,9 +24,9 @@ const (
 // MaxPatched is the maximum size of base and of raw in AppendPatch, in bytes.
 const MaxPatched = maxSibling
 
-// AppendPatch appends a patch to dst. The patch turns base, an earlier version of an object, into
-// raw. ok is false if the patch would be longer than the limit most, or if base or raw is larger
-// than MaxPatched.
+// AppendPatch appends a patch to dst. base is an earlier version of an object, and the patch turns
+// base into raw. ok is false if the patch would be longer than the limit most, or if base or raw is
+// larger than MaxPatched.
 //
 // AppendPatch does not retain its arguments. AppendPatch and [ApplyPatch] are safe for concurrent
 // use.

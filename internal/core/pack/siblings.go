@@ -183,9 +183,9 @@ func (k *siblings) pin(b *base) {
 }
 
 // miss records that an object of a group is not similar to the group's base or candidate. After
-// maxMisses in a row, miss removes the base or candidate, and the next object of the group that is
-// packed without a base becomes the candidate. Objects that are packed against the old base keep it
-// in memory.
+// maxMisses in a row, miss removes the base or candidate. The next object of the group that is
+// packed without a base then becomes the candidate. Objects that are packed against the old base
+// keep it in memory.
 func (k *siblings) miss(d *Dictionary) {
 	b := d.base
 	if b.misses.Add(1) < maxMisses {
@@ -219,8 +219,8 @@ func (k *siblings) note(n Name, d *Dictionary, packed string, size int) {
 	k.candidates[group] = &base{id: lastBase.Add(1), group: group, object: k.hash(n.Object), dict: d, packed: packed, size: size}
 }
 
-// release records that packed, the bytes of an object, is no longer stored. If the object is a
-// candidate, it will not become a base. If it is a base, only its siblings keep its bytes in
+// release records that the caller no longer stores packed, the bytes of an object. If the object is
+// a candidate, it will not become a base. If it is a base, only its siblings keep its bytes in
 // memory.
 func (k *siblings) release(n Name, packed string) {
 	group := k.hash(n.Group)

@@ -43,8 +43,8 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
-// TestSiblingsThatBecomeOthers checks that a group receives another base when its objects change,
-// and that objects that were packed against the old base can still be unpacked.
+// TestSiblingsThatBecomeOthers checks that a group gets a new base when its objects change. Objects
+// that were packed against the old base must still be unpacked correctly.
 func TestSiblingsThatBecomeOthers(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 20)
 	sim := podsim.NewUnlike(100, 7)

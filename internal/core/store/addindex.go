@@ -10,10 +10,10 @@ import (
 // concurrent use.
 //
 // AddIndex only registers an index by function: the first query of the index builds it. Before that
-// query, the index uses memory only for the values that Derive has computed. An index by label or
-// field is built by AddIndex itself, from a snapshot, while readers and writers continue. At the
-// end AddIndex blocks the writers while it reads the last changes. Snapshots that are taken after
-// AddIndex has returned have the index.
+// query, the index uses memory only for the values that Derive has computed. AddIndex builds an
+// index by label or field itself. It reads a snapshot for that, while readers and writers continue.
+// At the end AddIndex blocks the writers while it reads the last changes. Snapshots that are taken
+// after AddIndex has returned have the index.
 //
 // The errors are ErrIndexExists, ErrNoDecoder for an index by function in a store without
 // Config.Decode, and an *IndexError for an object that cannot be read.

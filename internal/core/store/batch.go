@@ -43,9 +43,9 @@ const (
 	// The store flushes a batch that has batchChanges changes, or batchBytes bytes.
 	batchChanges = 128
 	batchBytes   = 256 << 10
-	// A second goroutine helps to pack when packApart objects wait, and objects arrive faster than one
-	// per packTime, which is about the time to pack one object. For fewer objects, it would cost more
-	// time to start the goroutine than it saves.
+	// A second goroutine helps to pack if packApart objects wait, and objects arrive faster than one
+	// per packTime. packTime is about the time to pack one object. For fewer objects, starting the
+	// goroutine would cost more time than it saves.
 	packApart = 8
 	packTime  = 10 * time.Microsecond
 	// Objects count as frequent if the mean time between two consecutive objects is below fastTime.

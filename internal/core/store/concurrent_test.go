@@ -145,8 +145,8 @@ func churn(t *testing.T, w *Writer, ns string, seed uint64) {
 	w.Flush()
 }
 
-// follow reads a cursor to its end. It checks that the old version in each change is the version
-// that it read last for the key, and that the final state equals the store's.
+// follow reads a cursor to its end. It checks that the old version in each change is the last
+// version of the key that the cursor returned before. The final state must equal the store's.
 func follow(t *testing.T, s *Store, c *Cursor, pace int, stop *atomic.Bool) {
 	view := map[string]*Object{}
 	buf := make([]Change, pace)

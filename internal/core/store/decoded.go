@@ -10,9 +10,9 @@ import (
 )
 
 // decodedEntry is an object's decoded value. At first only a weak pointer refers to the value, so
-// that it stays in memory as long as a caller uses it. When the value is read again soon after the
-// first read, a strong pointer also refers to the value, until the value is idle or evicted; see
-// decodedCache.
+// that it stays in memory as long as a caller uses it. If the value is read again soon after the
+// first read, a strong pointer also refers to the value. The strong pointer is dropped when the
+// value is idle or evicted; see decodedCache.
 type decodedEntry struct {
 	strong atomic.Pointer[decodedBox]
 	weak   weakValue

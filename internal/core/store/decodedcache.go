@@ -12,11 +12,11 @@ const idleTicks = 8
 // sweepChunk is the maximum number of entries that a sweep visits before it releases the lock.
 const sweepChunk = 1024
 
-// decodedCache tracks the decoded values that readers use, and refers strongly to those that are
-// read repeatedly: see Object.Decoded. A budget bounds the values with a strong reference. If these
-// values exceed the budget, the CLOCK algorithm drops strong references: a hand moves around the
-// entries, skips each entry that was read after the hand last passed it, and drops the reference of
-// the next one.
+// decodedCache tracks the decoded values that readers use. It refers strongly to the values that
+// are read repeatedly: see Object.Decoded. A budget bounds the values with a strong reference. If
+// these values exceed the budget, the CLOCK algorithm drops strong references: a hand moves around
+// the entries, skips each entry that was read after the hand last passed it, and drops the
+// reference of the next one.
 //
 // One goroutine sweeps the entries, and releases those that were not read for the idle time. The
 // goroutine starts when the first entry or list is added. It ends when there is neither an entry

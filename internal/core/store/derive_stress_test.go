@@ -60,7 +60,7 @@ func TestDeriveConcurrently(t *testing.T) {
 	}
 }
 
-// addNodeIndexes adds three indexes by node, one of which has a function that reads the store.
+// addNodeIndexes adds three indexes by node. The function of one of them reads the store.
 func addNodeIndexes(t *testing.T, s *Store) {
 	t.Helper()
 	value := func(v any) ([]string, error) { return []string{v.(*corev1.Pod).Spec.NodeName}, nil }

@@ -92,8 +92,8 @@ func newFuncIndex(s *Store, name string, fn func(any) ([]string, error)) *funcIn
 }
 
 // appendBy appends the objects of sn under value, in key order. The index does not move back. For a
-// snapshot that is older than the index, appendBy reads all objects of the snapshot, and calls the
-// function for those that have changed after it.
+// snapshot that is older than the index, appendBy reads all objects of the snapshot. It calls the
+// function for the objects that have changed since the snapshot.
 func (x *funcIndex) appendBy(objects []*Object, sn *Snapshot, value string) ([]*Object, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -104,7 +104,7 @@ func (h *healer) newer() {
 
 // TestRelistBelievesBytes checks that a relist replaces a stored object if the listed bytes differ,
 // even with the same resourceVersion. An object from a watch must count as equal to the same object
-// in a list, although in JSON only the event states the object's kind.
+// in a list. In JSON they differ, because only the event states the object's kind.
 func TestRelistBelievesBytes(t *testing.T) {
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
 		t.Run(enc.String(), func(t *testing.T) {

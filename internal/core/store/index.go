@@ -43,8 +43,8 @@ func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 // goroutines decode the objects if there are many, but only one goroutine at a time calls f.
 //
 // A query returns the state of its snapshot. The index only moves forward. A query of a snapshot
-// that is older than the index reads all objects of the snapshot, and calls f for those that have
-// changed after it. Store.AppendBy never queries an older snapshot.
+// that is older than the index reads all objects of the snapshot. It calls f for the objects that
+// have changed since the snapshot. Store.AppendBy never queries an older snapshot.
 //
 // If f fails or panics for an object, queries return the other objects and an *IndexError, until
 // that object changes. An object that cannot be decoded is in no index by function, but causes no

@@ -22,11 +22,11 @@ type Change struct {
 	// Final is the state in which Writer.DeleteAs deleted the object, or nil if the state is unknown.
 	Final *Object
 	// ResourceVersion is the resourceVersion of New. If New is nil, ResourceVersion is the
-	// resourceVersion that was passed to Writer.Delete, or that of the list that did not contain the
-	// object. It is 0 if it is unknown or not an integer.
+	// resourceVersion that was passed to Writer.Delete, or the resourceVersion of the list that did
+	// not contain the object. It is 0 if it is unknown or not an integer.
 	ResourceVersion uint64
-	// Initial is true if Old is nil and the change is part of the cursor's initial state, or of a
-	// writer's first replace, which is its first list. client-go calls this isInInitialList.
+	// Initial is true if Old is nil and the change is part of the cursor's initial state or of a
+	// writer's first replace (its first list). client-go calls this isInInitialList.
 	Initial bool
 	// Awaited is true if Cursor.SyncedThrough has waited until Next returned this change. That is so
 	// if the change is Initial, or if it contains a change by a writer's first replace. In a record of
@@ -36,7 +36,7 @@ type Change struct {
 	// log.
 	Coalesced bool
 	// Missed is true if New is nil and the server sent no DELETED event: a relist did not contain the
-	// object, another object has its name, or its writer was removed.
+	// object, a new object has the same name, or the object's writer was removed.
 	Missed bool
 	// Refused is true if New is nil because a handler's filter rejects the newest version.
 	Refused bool

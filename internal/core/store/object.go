@@ -372,8 +372,8 @@ func (o *Object) parts() (packed, patch string) {
 	return packed[:n], packed[n:]
 }
 
-// unpackBase appends the unpacked bytes: those of this version or, if there is a patch, of the
-// version to which the patch applies.
+// unpackBase appends unpacked bytes. Without a patch, they are the bytes of this version. With a
+// patch, they are the bytes of the version to which the patch applies.
 func (o *Object) unpackBase(dst []byte) ([]byte, error) {
 	packed, _ := o.parts()
 	return o.layout.dict.Unpack(dst, packed, o.baseSize())
@@ -409,8 +409,8 @@ type decodeFunc = func(raw []byte, earlier *codec.Version) (any, error)
 
 // layout describes how an object is stored: packed with a dictionary, as received, or as a value.
 // Objects with the same dictionary share a layout. Each version that is stored as a value has a
-// separate layout, which contains the labels, because it has no bytes from which labels could be
-// read.
+// separate layout, which contains the version's labels: there are no bytes from which labels could
+// be read.
 type layout struct {
 	*cachedDecoder
 	dict    *pack.Dictionary // nil: the bytes are stored as received

@@ -302,9 +302,9 @@ const (
 // deleted. Another source, which lags, then reports the same object, or an earlier one with the
 // same key. The store must not add such an older version again.
 //
-// A lagging source catches up. If an object was deleted at rv, each source that has the object
-// reports that the object was deleted, or that it no longer matches the source's selector. The
-// version of this report is at most rv. Store.mu guards deletions. The zero value is empty.
+// A lagging source catches up. If an object was deleted at rv, each source that has the object will
+// report that it was deleted, or that it stopped matching the source's selector. The version of
+// this report is at most rv. Store.mu guards deletions. The zero value is empty.
 type deletions struct {
 	of    map[string]deletion
 	queue []string // in the order of the deletions
@@ -381,10 +381,10 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	g.forget(w.s)
 }
 
-// forget removes the oldest deletions while there are more than maxDeletions. It also removes those
-// that every writer has passed, except the newest deletionsKept. It is called after each deletion
-// and each progress, because writers pass most deletions that a relist finds as soon as the relist
-// ends.
+// forget removes the oldest deletions while there are more than maxDeletions. It also removes the
+// deletions that the progress of every writer has passed, except the newest deletionsKept. It is
+// called after each deletion and each progress, because writers pass most deletions that a relist
+// finds as soon as the relist ends.
 func (g *deletions) forget(s *Store) {
 	for n := len(g.queue) - g.head; n > maxDeletions || n > deletionsKept && g.passed(s); n-- {
 		delete(g.of, g.queue[g.head])

@@ -54,9 +54,9 @@ func (c *changed) see() (patches int) {
 	return patches
 }
 
-// TestPatches checks that the store stores a change as a patch while updates are frequent, and
-// packs it if updates are rare or the change is large. Every version that a caller keeps must
-// remain readable.
+// TestPatches checks that the store stores a small change as a patch while updates are frequent. It
+// must pack the new version if updates are rare or the change is large. Every version that a caller
+// keeps must remain readable.
 func TestPatches(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for _, of := range []struct {

@@ -56,7 +56,7 @@ type Store struct {
 	log     *changeLog             // its lock is taken inside mu
 
 	revised atomic.Uint64 // a copy of revision, for reads without mu
-	// changes is the number of revisions without those of a writer's first replace.
+	// changes is the number of revisions, without the revisions of first replaces.
 	changes atomic.Uint64
 	// derives is a copy of funcs, for reads without mu. It is nil if there is no index by function.
 	derives atomic.Pointer[[]*funcIndex]
@@ -141,8 +141,8 @@ func (s *Store) Encoding() wire.Encoding { return s.decoder.encoding }
 // is not a resourceVersion.
 func (s *Store) Revision() uint64 { return s.revised.Load() }
 
-// Changes returns the number of changes of objects, without those that are part of a writer's first
-// replace, which is its first list.
+// Changes returns the number of changes of objects. It does not count the changes of a writer's
+// first replace (its first list).
 func (s *Store) Changes() uint64 { return s.changes.Load() }
 
 // Get returns the newest version of the object under key, and false if there is none.

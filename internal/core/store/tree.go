@@ -217,7 +217,7 @@ func (t *tree[K, V]) insertItem(n *treeNode[K, V], i int, e treeEntry[K, V]) (ri
 	return right, right.items[0].key
 }
 
-// insertKid inserts kid, whose keys start at sep, after position i. right is not nil if n was
+// insertKid inserts kid after position i. The keys of kid start at sep. right is not nil if n was
 // split.
 func (t *tree[K, V]) insertKid(n *treeNode[K, V], i int, sep K, kid *treeNode[K, V]) (right *treeNode[K, V], up K) {
 	if len(n.kids) < maxTreeNode {
@@ -261,7 +261,7 @@ func (t *tree[K, V]) delete(key K) bool {
 	return true
 }
 
-// deleteNode removes key, which must exist, from under n, which no frozen copy shares.
+// deleteNode removes key from under n. key must exist, and no frozen copy may share n.
 func (t *tree[K, V]) deleteNode(n *treeNode[K, V], key K) {
 	if n.kids == nil {
 		i, _ := t.lower(n, key)

@@ -109,8 +109,8 @@ func TestValuesStayUntilTheLastHandlerPasses(t *testing.T) {
 }
 
 // TestValuesOfOneHandler checks that the log keeps no values for a single handler. While a caller
-// refers to the new value of a change, that value must be the old value of the next change and the
-// value that readers receive.
+// refers to the new value of a change, readers must receive the same value, and it must be the old
+// value of the next change.
 func TestValuesOfOneHandler(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := fillPods(t, s, 1)

@@ -42,10 +42,10 @@ type Writer struct {
 
 	// Store.writing guards the fields below.
 
-	// aboveProgress maps a key to the version that the source reported last, if that version is above
-	// progress and is not the one in the table. Such versions come from a list that has not ended or
-	// that broke off. The map has at most one entry for each key whose version another writer has
-	// replaced.
+	// aboveProgress maps a key to the version that the source reported last. It contains only versions
+	// that are above progress and are not in the table. Such versions come from a list that has not
+	// ended or that broke off. The map has at most one entry for each key whose version another writer
+	// has replaced.
 	aboveProgress map[string]uint64
 	// asked is the store's server generation when ListRequested was called, for the next BeginReplace.
 	// If it is nil, BeginReplace uses the generation at the time of its call.
@@ -211,11 +211,11 @@ func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 // Delete applies a DELETED event. m is the metadata of the deleted object, with the resourceVersion
 // of the deletion. Delete removes this writer's owner (see Scope) from the object, and deletes the
 // object if that was its last owner. Delete ignores the event if the source has already reported a
-// higher resourceVersion, compared as integers: then the event is a repetition. If one of the
-// resourceVersions is not an integer, Delete ignores the event if the source has reported the
-// version in the table and the uids differ. An event with neither a uid nor a resourceVersion is
-// not ignored. The change is buffered as in Put. The caller may reuse m and raw after it returns.
-// The errors are those of Put.
+// higher resourceVersion, compared as integers: then the event is a repetition. If one of the two
+// resourceVersions is not an integer, Delete compares the uids instead. It ignores the event if
+// they differ and the source has reported the version in the table. An event with neither a uid nor
+// a resourceVersion is not ignored. The change is buffered as in Put. The caller may reuse m and
+// raw after it returns. The errors are those of Put.
 func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.delete(m, raw, false, nil) }
 
 // DeleteAs is like Delete, and also reports, as Change.Final, the state in which the object was
@@ -558,7 +558,7 @@ func (w *Writer) EndReplace(resourceVersion string) {
 
 // AbortReplace ends a relist that broke off. The table keeps all its objects, including those that
 // the relist has put. If the writer was not synced, the versions that were unconfirmed before the
-// relist become unconfirmed again, except those whose keys the relist reported.
+// relist become unconfirmed again. Versions whose keys the relist reported do not.
 func (w *Writer) AbortReplace() {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()

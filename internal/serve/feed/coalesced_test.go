@@ -45,8 +45,8 @@ func TestCoalescedUpstream(t *testing.T) {
 }
 
 // TestCoalescedEnds checks that a watch receives a bookmark when the upstream has sent all
-// coalesced changes, even if that takes long or if no other change follows. Then the watch receives
-// periodic bookmarks again.
+// coalesced changes. That must hold even if it takes long, or if no other change follows. Then the
+// watch receives periodic bookmarks again.
 func TestCoalescedEnds(t *testing.T) {
 	for _, tt := range []struct {
 		open, rest time.Duration

@@ -200,8 +200,8 @@ func (f *Feed) LastHeard() time.Time {
 	return at
 }
 
-// Bytes returns the memory of the store, the history, the caches of encoded events and of paged
-// states, and a relist in progress.
+// Bytes returns the sum of the memory of the store, the history, the cache of encoded events, the
+// cache of paged states, and a relist in progress.
 func (f *Feed) Bytes() int64 {
 	cache := f.cache.Stats()
 	return f.store.Memory().Total() + f.sink.history.Bytes() + cache.EncodeCacheBytes + cache.PagedBytes + f.sink.relistedBytes.Load()

@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestAuthority checks that a client that trusts the CA accepts each of its certificates, and that
-// an authority can issue more certificates after it was written and read back.
+// TestAuthority checks that a client that trusts the CA accepts each of its certificates. An
+// authority that was written and read back must be able to issue more certificates.
 func TestAuthority(t *testing.T) {
 	a, err := NewAuthority("ca", 10*time.Hour)
 	check.NoError(t, err)

@@ -85,7 +85,8 @@ func TestRelistIsCoalesced(t *testing.T) {
 }
 
 // TestEndAfterState checks a DELETED event at an unknown version, for a watch that started with a
-// state. The event must have the resourceVersion of the state, not that of the newest object in it.
+// state. The event must have the resourceVersion of the state, and not the resourceVersion of the
+// newest object in the state.
 func TestEndAfterState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock *lockedClock

@@ -30,7 +30,7 @@ func (w *cutClient) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// TestWriteEndsMeanwhile checks two stalled clients, one of which reads everything before the cache
+// TestWriteEndsMeanwhile checks two stalled clients. One of them reads everything before the cache
 // cuts clients off. Only the other client is cut off, even if a new write to the first client has
 // started.
 func TestWriteEndsMeanwhile(t *testing.T) {

@@ -119,8 +119,8 @@ const maxScratch = 64 << 10
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// newScratch returns a scratch. Until release, the matcher uses its buffer raw, and the
-// representation uses its buffer object.
+// newScratch returns a scratch. Until release, the matcher uses the scratch's buffer raw, and the
+// representation uses the scratch's buffer object.
 func newScratch(m *matcher, rep *representation) *scratch {
 	s := scratches.Get().(*scratch)
 	m.own, rep.scratch = s.raw, s.object

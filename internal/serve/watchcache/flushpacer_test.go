@@ -54,8 +54,8 @@ func TestFewWatchersReceiveImmediately(t *testing.T) {
 	})
 }
 
-// TestManyWatchersShareWrites checks that with many watchers, changes shortly after a write share
-// the next write, and that a change after a pause is written immediately.
+// TestManyWatchersShareWrites checks that, with many watchers, changes shortly after a write share
+// the next write. A change after a pause must be written immediately.
 func TestManyWatchersShareWrites(t *testing.T) {
 	for _, tt := range []struct {
 		name     string

@@ -67,7 +67,7 @@ func (hc *heldChanges) release(ch *store.Change) int64 {
 }
 
 // changeQueue queues changes for one watcher, in their order. After coalesce is called, it contains
-// one change per key, in the order of each key's last change, so the number of keys bounds its
+// one change per key, in the order of each key's last change. So the number of keys bounds its
 // size. It coalesces until it is empty. Only keys and bytes are safe for concurrent use.
 type changeQueue struct {
 	held    *heldChanges

@@ -150,9 +150,9 @@ func (lc *largeCache) stall(query string) (v *valve, done <-chan struct{}, end f
 	}
 }
 
-// TestStalledWatchesAreCounted checks that the cache counts the versions of a changing object that
-// stalled watches retain, for each kind of selector that the hub serves. The watches have started
-// at different versions.
+// TestStalledWatchesAreCounted checks that the cache counts the old versions of an object that
+// stalled watches retain. It checks this for each kind of selector that the hub serves. The watches
+// have started at different versions.
 func TestStalledWatchesAreCounted(t *testing.T) {
 	const stalled = 3
 	for _, query := range []string{
@@ -200,8 +200,8 @@ func TestLeavingVersionsAreCounted(t *testing.T) {
 	}
 }
 
-// TestTakenChangesAreCounted checks that the cache counts the changes that a watch of all objects
-// has taken and is sending, when the log does not contain them any more.
+// TestTakenChangesAreCounted checks a watch of all objects that has taken changes and is sending
+// them. The cache must count these changes when the log does not contain them any more.
 func TestTakenChangesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rounds = 3
@@ -239,8 +239,8 @@ func (lc *largeCache) putAll(objects int) {
 	}
 }
 
-// TestCatchUpIsCounted checks that the changes with which a watch is being caught up are counted
-// until they are sent, and that this watch is the first to be shed.
+// TestCatchUpIsCounted checks a watch that is being caught up. The changes that it still has to
+// send must be counted, and this watch must be the first to be shed.
 func TestCatchUpIsCounted(t *testing.T) {
 	const objects = 40
 	for _, query := range []string{"", "fieldSelector=metadata.namespace%3Dns"} {

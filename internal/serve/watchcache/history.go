@@ -26,8 +26,8 @@ type History struct {
 // relistRange says that a relist at rv added the revisions after from, including the revision to.
 type relistRange struct{ from, to, rv uint64 }
 
-// maxRelists bounds the relists that a History keeps. For older revisions, relisted returns true,
-// as if a relist had added them.
+// maxRelists bounds the relists that a History keeps. For older revisions, relisted always returns
+// true, even if no relist has added them.
 const maxRelists = 64
 
 // historyPoint says that the store at revision is the state at rv. The state is the same at later

@@ -16,9 +16,9 @@ import (
 // that it visited although they do not match. The cache charges that number to each index that
 // would have avoided the visits. When the charges of an index within idleAfter reach buildAfter
 // times the number of objects, the cache builds the index in the background. If there are too many
-// indexes, the cache first drops one that no request has used for idleAfter. A flood of different
-// selectors therefore causes only indexes that would have saved several walks over the table, and
-// the cache drops no index that is in use.
+// indexes, the cache first drops one that no request has used for idleAfter. So a flood of
+// different selectors causes only indexes that would have saved several walks over the table. The
+// cache drops no index that is in use.
 const (
 	maxIndexes = 8
 	maxWanted  = 64 // number of indexes that may have charges
@@ -142,9 +142,9 @@ func (xs *indexes) charge(name string, vain int, now time.Time) int {
 	return xs.wanted[name]
 }
 
-// hasRoom reports whether another index may be built now. If there are maxIndexes indexes or they
-// use too many bytes, hasRoom drops the index that has been idle for longest, unless that index was
-// used within idleAfter. The caller holds xs.mu.
+// hasRoom reports whether another index may be built now. If there are maxIndexes indexes, or if
+// they use too many bytes, hasRoom drops the index that has been idle for longest. It does not drop
+// an index that was used within idleAfter. The caller holds xs.mu.
 func (xs *indexes) hasRoom(now time.Time) bool {
 	if xs.building || xs.cache.closing.Err() != nil {
 		return false

@@ -130,9 +130,9 @@ func (ix *interestIndex) count(v interestValue, n int) {
 	}
 }
 
-// offer offers a change to the subscriptions whose interest the new version of the object meets,
-// and then to the subscriptions whose interest only the old version meets. It returns an error if
-// it cannot read an object.
+// offer first offers a change to the subscriptions whose interest the object's new version meets.
+// Then it offers the change to the subscriptions whose interest only the old version meets. It
+// returns an error if it cannot read an object.
 func (ix *interestIndex) offer(m *matcher, ch *store.Change) error {
 	ix.seq++
 	leaves := false

@@ -45,7 +45,7 @@ func oracle(t *testing.T, s shard.Shard) func(uid string) bool {
 }
 
 // TestShardedList checks that a LIST of a shard returns exactly the objects in the shard that match
-// the rest of the query, and that its metadata names the shard.
+// the rest of the query. The metadata of the list must name the shard.
 func TestShardedList(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	tc := filled(t, 200)
@@ -248,9 +248,9 @@ func TestShardWatchesUnderChurn(t *testing.T) {
 	}
 }
 
-// stateAfter returns the keys that a client has after these events. It checks that an object is
-// added only if the client does not have it, and that other events are only for objects that the
-// client has.
+// stateAfter returns the keys that a client has after these events. It checks that an ADDED event
+// is only for an object that the client does not have, and that any other event is only for an
+// object that the client has.
 func stateAfter(t *testing.T, events []string) map[string]bool {
 	t.Helper()
 	state := map[string]bool{}

@@ -136,8 +136,8 @@ func TestStateCache(t *testing.T) {
 }
 
 // TestCompactTo checks that requests for states before the compaction receive 410 with
-// kube-apiserver's message, whether the log or the cache of paged states contains the state. Later
-// states are served as before.
+// kube-apiserver's message. It makes no difference whether the log or the cache of paged states
+// contains the state. Later states are served as before.
 func TestCompactTo(t *testing.T) {
 	tc := newTestCache(t, 0, nil)
 	defer tc.close()
@@ -225,8 +225,8 @@ func TestHistoryWithoutVersion(t *testing.T) {
 }
 
 // TestChangeQueue checks that a queue returns changes in their order. When it coalesces, it returns
-// one change per key, even if changes are added in several rounds, as when the log is trimmed while
-// a watcher reads.
+// one change per key, even if changes are added in several rounds. This happens when the log is
+// trimmed while a watcher reads.
 func TestChangeQueue(t *testing.T) {
 	tc := newTestCache(t, 0, nil)
 	defer tc.close()

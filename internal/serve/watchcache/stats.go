@@ -122,8 +122,8 @@ func (c *Cache) BacklogBytes() int64 {
 // up, or is sending its state, ends with 410 Expired, because its client could not resume. Watches
 // that an earlier call marked, and that have not ended yet, count toward wanted.
 //
-// Shed returns the number of watches that this call ended or marked, and their memory together with
-// that of the watches that were marked before.
+// Shed returns the number of watches that this call ended or marked, and the sum of the memory of
+// these watches and of the watches that were marked before.
 func (c *Cache) Shed(stuck bool, n int, wanted int64) (ended int, bytes int64) {
 	return c.watchWrites.shed(stuck, n, wanted)
 }
@@ -166,8 +166,9 @@ func (c *Cache) Stats() Stats {
 // slowAfter is how long a write must block before its client is considered stalled.
 const slowAfter = time.Second
 
-// shed implements [Cache.Shed]. It considers the watchers whose current write has blocked for
-// slowAfter, or those that have been sending for slowAfter without catching up.
+// shed implements [Cache.Shed]. If stuck is true, it considers the watchers whose current write has
+// blocked for slowAfter. Otherwise it considers the watchers that have been sending for slowAfter
+// without catching up.
 func (ds *writeDeadlines) shed(stuck bool, n int, wanted int64) (ended int, bytes int64) {
 	since, end := (*writeDeadline).sendingSince, pendingWrite.mark
 	if stuck {

@@ -387,9 +387,9 @@ const maxSettling = 4
 const settleAfter = time.Second
 
 // sendChangesAndBookmark sends pending changes. It then sends a bookmark if one is due, if last is
-// set, or if the client has received all of a group of coalesced changes. It sends no bookmark in
-// two cases: the store was closed meanwhile, so that changes may be missing; or the bookmark would
-// be older than the announced end of the coalesced changes. ends is true if last is set, or if the
+// set, or if the client has received all coalesced changes of a group. It sends no bookmark in two
+// cases: the store was closed meanwhile, so that changes may be missing; or the bookmark would be
+// older than the announced end of the coalesced changes. ends is true if last is set, or if the
 // cache ends the watch meanwhile.
 func (wt *watcher) sendChangesAndBookmark(last bool) (ends bool, err error) {
 	upTo, until := uint64(0), uint64(math.MaxUint64)

@@ -42,15 +42,16 @@ type writeDeadline struct {
 
 const (
 	// After the cache was closed, a write may last closeGrace. After a drain, a write may last
-	// drainGrace. drainGrace is longer because hosts are slow while all clients of a replica move to
-	// another one, and a client that is cut off must list again.
+	// drainGrace. drainGrace is longer, because hosts are slow while all clients of a replica move to
+	// another replica. A client that is cut off must list again.
 	closeGrace = time.Second
 	drainGrace = 10 * time.Second
 	// While a LIST, or the start of a WATCH, sends a state, the request retains a snapshot. A LIST
 	// also occupies a seat, which is the permission to be served. So the time that writes wait for the
-	// client is limited to stateGrace, plus the time that the sent bytes need at listRate or
-	// initialRate, in bytes per second. kube-apiserver ends any LIST after one minute. initialRate is
-	// lower, because a WATCH that is ended must send the whole state again.
+	// client is limited to stateGrace plus a time that depends on the sent bytes. A LIST may need one
+	// second for each listRate bytes, and a WATCH one second for each initialRate bytes.
+	// kube-apiserver ends any LIST after one minute. initialRate is lower, because a WATCH that is
+	// ended must send the whole state again.
 	stateGrace  = time.Minute
 	listRate    = 256 << 10
 	initialRate = 32 << 10

@@ -39,8 +39,8 @@ func (w *stuckWriter) Write([]byte) (int, error) {
 }
 
 // TestWriteTimeout checks that the cache cuts off a client that reads nothing for as long as the
-// timeout, and never one that reads a little from time to time. Close does not wait long for any
-// client.
+// timeout. It must not cut off a client that reads a little from time to time. Close does not wait
+// long for any client.
 func TestWriteTimeout(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
