@@ -82,8 +82,8 @@ func (d *driver) perform(actions []action) (ask action) {
 	return ask
 }
 
-// next executes ask, a request or a wait, or reads from the open stream if ask is nil. It blocks
-// until something happens, and returns that as the input of the next step.
+// next executes ask, which is a request or a wait. If ask is nil, next reads from the open stream.
+// It blocks until something happens, and returns that as the input of the next step.
 func (d *driver) next(ask action) (in input) {
 	if ask != nil {
 		in = d.request(ask)

@@ -50,7 +50,7 @@ const (
 	probeUnanswered             // no probe got a response
 	// the last response was 429, or the version that the store is current to
 	probeAnswered
-	probeFoundNewer // the last response was a different version
+	probeFoundNewer // the last response was a version other than the store's
 )
 
 // startProbe starts the probe of a watch that was just opened. seen is the number of restores that

@@ -2,7 +2,7 @@ package reflector
 
 import "iter"
 
-// Reason says why a reflector requests the server's whole state another time.
+// Reason says why a reflector requests the server's whole state again.
 type Reason uint8
 
 const (

@@ -52,8 +52,7 @@ type behind struct {
 	unansweredQuestions int // requests for its newest resourceVersion that got no response
 }
 
-// fallsBehind handles a server that reported at as its newest resourceVersion, which is older than
-// rv.
+// fallsBehind handles a server whose newest resourceVersion, at, is older than rv.
 func (m *machine) fallsBehind(at string) {
 	b := &m.behind
 	if b.rounds > 0 && resourceversion.Older(at, b.at) {

@@ -81,7 +81,7 @@ func TestStepsFromAnywhere(t *testing.T) {
 		cfg := Config{Mode: Mode(rng.IntN(4)), Consistency: Consistency(rng.IntN(2))}.withDefaults()
 		s := newState(&cfg, []string{"", "1000"}[rng.IntN(2)])
 		in := input{typ: inBegin}
-		var under action // the current request, and whether its response had code 200
+		var under action // the current request; answered is true if its response had code 200
 		answered, wentBack := false, false
 		for i := range 400 {
 			before := s

@@ -47,8 +47,8 @@ func (l *transitionRing) copied() []Transition {
 	return append(append(all, l.ring[l.first:]...), l.ring[:l.first]...)
 }
 
-// newTransition returns the transition from before to after. ok is false for steps that are too
-// frequent to record: events, bookmarks, and pages after the first.
+// newTransition returns the transition of one step, with the states before and after it. ok is
+// false for steps that are too frequent to record: events, bookmarks, and pages after the first.
 func newTransition(in input, before, after *state, ask action) (t Transition, ok bool) {
 	if list, paged := ask.(openList); paged && list.page != "" && before.err == after.err {
 		return t, false

@@ -81,7 +81,8 @@ func (p *parser) term() error {
 	return p.call()
 }
 
-// enclosed parses an opening parenthesis, calls inside, and parses the closing parenthesis.
+// enclosed parses an opening parenthesis, calls the function inside, and parses the closing
+// parenthesis.
 func (p *parser) enclosed(inside func() error) error {
 	if p.depth++; p.depth > maxDepth {
 		return fmt.Errorf("more than %d parentheses", maxDepth)

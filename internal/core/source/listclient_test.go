@@ -60,7 +60,7 @@ func TestListsUseSeparateConnections(t *testing.T) {
 			srv.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 				if tc.onlyHTTP2 && !slices.Contains(hello.SupportedProtos, "h2") {
 					// Go's server accepts a client that does not offer h2. Other servers end the handshake of such
-					// a client, or notice after the handshake that it uses HTTP/1.1.
+					// a client (protocols is "none"), or notice after the handshake that it uses HTTP/1.1 (nil).
 					return &tls.Config{Certificates: srv.TLS.Certificates, NextProtos: tc.protocols}, nil
 				}
 				return nil, nil

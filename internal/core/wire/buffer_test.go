@@ -37,8 +37,8 @@ func (r *tap) Read(p []byte) (int, error) {
 }
 
 // TestIdleBuffer checks a buffer that waits without unread bytes, after small reads and after a
-// burst that made it grow. It must not keep memory: another buffer may overwrite the pooled memory
-// during the wait. All bytes must arrive in order.
+// burst that made it grow. During the wait, its memory must be in the pool, where another buffer
+// may use and overwrite it. All bytes must arrive in order.
 func TestIdleBuffer(t *testing.T) {
 	body := make([]byte, 5*bulkBuffer)
 	for i := range body {

@@ -125,7 +125,8 @@ func marshalJSON(v any) []byte {
 	return text
 }
 
-// comma appends a comma, unless the length of dst is still was, its length before the first member.
+// comma appends a comma, except before the first member. was is the length of dst before that
+// member.
 func comma(dst []byte, was int) []byte {
 	if len(dst) > was {
 		dst = append(dst, ',')
