@@ -127,8 +127,8 @@ func TestCannotCache(t *testing.T) {
 }
 
 // TestNewlyDefined checks when the proxy retries to cache a resource whose APIService it cannot
-// read. If the APIService does not exist yet, it retries after UndefinedTTL. If it may not read the
-// APIService, it retries after RejectedTTL.
+// read. If the APIService does not exist yet, the proxy retries after UndefinedTTL. If the proxy
+// may not read the APIService, it retries after RejectedTTL.
 func TestNewlyDefined(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	for code, want := range map[int]time.Duration{http.StatusNotFound: mirror.UndefinedTTL, http.StatusForbidden: mirror.RejectedTTL} {

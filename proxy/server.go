@@ -54,7 +54,7 @@ type Server struct {
 	probes   *http.Server // serves Options.HealthListen; nil: it is not set
 	closed   bool
 	leave    func()         // removes the server from the page of package debug; nil until Start
-	inFlight sync.WaitGroup // calls of ServeHTTP; not incremented once closed is set
+	inFlight sync.WaitGroup // calls of ServeHTTP; not incremented after closed is set
 
 	shutdownPhase    atomic.Int32 // a shutdownPhase
 	unfinished       atomic.Int64 // requests that a shutdown waits for

@@ -150,7 +150,7 @@ func TestShutdownOfLater(t *testing.T) {
 // except those that last until their client ends them.
 func TestShutdownFinishes(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
-	tp.until("no review is in progress", func() bool { // the answer of a review would not arrive
+	tp.until("no review is in progress", func() bool { // a review in progress would hang, too
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		return len(u.requests) == 0

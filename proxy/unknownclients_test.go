@@ -79,8 +79,8 @@ func (u *frameClient) next() (code string, goesAway bool) {
 }
 
 // TestGoAwayWithoutCredential checks that the proxy closes an HTTP/2 connection after a response to
-// a request without an accepted credential, as kube-apiserver does. It does not if the response
-// asks the client to repeat the request.
+// a request without an accepted credential, as kube-apiserver does. It does not close the
+// connection if the response asks the client to repeat the request.
 func TestGoAwayWithoutCredential(t *testing.T) {
 	const path = "/api/v1/namespaces/default/pods/none"
 	u := startUpstream(t, apiserver.Options{})

@@ -48,7 +48,8 @@ type upstream struct {
 	onDenied             func(token [sha256.Size]byte)
 	// refuse answers requests that the upstream does not answer.
 	refuse func(w http.ResponseWriter, r *http.Request, why error)
-	// prefixes are the prefixes, from the options, of headers that only a front proxy may send.
+	// prefixes are the prefixes of headers that only a front proxy may send. They come from the
+	// options.
 	prefixes []string
 	// isFrontProxyHeader reports whether the upstream publishes name as a header that only a front
 	// proxy may send.

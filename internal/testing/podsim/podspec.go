@@ -29,7 +29,7 @@ func (w *writer) podSpec(t *template) corev1.PodSpec {
 	}
 	most := 3
 	if w.Noise {
-		most = 2 // noise makes the contents of containers larger, so there are fewer of them
+		most = 2 // noise makes the contents of containers larger, so there are fewer containers
 	}
 	names := w.Several(1, most, w.Name)
 	for _, name := range names {

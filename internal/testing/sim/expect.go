@@ -13,7 +13,7 @@ type expectation struct {
 	current  bool // no fault affects the client, so Err must be nil
 	blocked  bool // a fault blocks the client forever, so Err must not be nil
 	unlisted bool // faults block every form of LIST, so Err must not be nil before the first LIST
-	progress bool // the client receives bookmarks, so its resourceVersion must be that of the servers
+	progress bool // the client receives bookmarks, so it must have the servers' resourceVersion
 }
 
 // expect returns what the checks require of a client. For a chain, it also takes faults between the

@@ -42,7 +42,7 @@ type handler struct {
 	ended bool
 
 	resyncs []resync // the resyncs since countResyncs
-	quiet   bool     // no other events were received since countResyncs
+	quiet   bool     // only resyncs were received since countResyncs
 }
 
 // resync is the delivery of one object by a resync.

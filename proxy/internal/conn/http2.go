@@ -39,7 +39,7 @@ type http2Conn struct {
 	client *Conn
 	server *http2.Server // of this connection alone, because onIdle changes it
 
-	in, out frameScan   // the reading goroutine uses in, the writing one out
+	in, out frameScan   // in is for the goroutine that reads, out for the one that writes
 	block   headerBlock // used by the reading goroutine
 	charged int64       // bytes of block that growHead has charged
 	of      uint32      // the stream of block

@@ -18,7 +18,7 @@ import (
 var ErrRedefined = errors.New("the upstream has changed the definition of the resource")
 
 // definition identifies how the upstream writes the objects of a resource. It maps the names
-// version, schema and definition to texts, which change if the upstream writes the objects
+// "version", "schema" and "definition" to texts, which change if the upstream writes the objects
 // differently. A text that the proxy cannot read is missing.
 type definition map[string]string
 

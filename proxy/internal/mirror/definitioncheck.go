@@ -66,7 +66,7 @@ type definitionCheck struct {
 	own     definition         // the definition of the session
 	began   time.Time
 	settle  time.Duration
-	mixed   bool // another known version was seen since the session began
+	mixed   bool // another known version was seen after the session began
 }
 
 func newDefinitionCheck(history *definitionHistory, own definition, settle time.Duration, began time.Time) *definitionCheck {

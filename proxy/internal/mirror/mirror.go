@@ -15,13 +15,13 @@
 // The actions and the calls around a step have an order. Each rule prevents a race:
 //
 //   - A list that shows a restore ends all other sessions, and the forwarded watches, before its
-//     own session serves. The [RestoreTracker] is notified that the session serves only afterwards.
-//     Otherwise a watch from before the restore would be forwarded.
-//   - The RestoreTracker is notified that a session has ended before the session is withdrawn, that
-//     is, before it stops serving reads. The reason is the same.
-//   - A drain (see [Mirror.Drain]) stores the time when watches must have ended before it looks for
-//     sessions. A new session reads that time after it serves. One of them finds the other: the
-//     drain finds the session, or the session finds the time.
+//     own session serves. After the session has started to serve, the [RestoreTracker] is notified
+//     of it. If it were notified earlier, a watch from before the restore would be forwarded.
+//   - When a session has ended, the RestoreTracker is notified first. After that, the session is
+//     withdrawn, that is, it stops serving reads. The reason is the same.
+//   - A drain (see [Mirror.Drain]) first stores the time by which watches must end, and then looks
+//     for sessions. A new session first starts to serve, and then reads that time. So the drain
+//     finds the session, or the session finds the time.
 //   - Watches expire after their session is withdrawn, so that no new watch starts on it.
 //   - A session that finds a restore ends before the sessions of other resources do. Actions are
 //     performed without a lock, because two resources may find a restore at the same time.

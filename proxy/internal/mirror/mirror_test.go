@@ -169,7 +169,7 @@ func TestAwaitReread(t *testing.T) {
 		all.Go(func() { rd.awaitReread(t.Context()) })
 	}
 	waitFor(t, func() bool { return res.Waiting() == maxRereadWaiters })
-	rd.awaitReread(t.Context()) // one request too many does not wait
+	rd.awaitReread(t.Context()) // a request above the bound does not wait
 	res.take(input{typ: inUnwell})
 	check.Equal(t, res.Waiting(), maxRereadWaiters, "wait after a state in which the resource is not cached")
 	res.take(input{typ: inListed})

@@ -24,9 +24,9 @@ type Config struct {
 	// waits for its seat for at most Wait.
 	Reads, Writes int
 	Wait          time.Duration
-	// ReviewWait is how long a request waits for a seat to review its caller. It is no longer than the
-	// time limit of a review. While the upstream does not answer, the reviews in progress time out and
-	// open the breaker.
+	// ReviewWait is how long a request waits for a seat to review its caller. It is at most the time
+	// limit of a review: if the upstream does not answer, the reviews in progress have timed out by
+	// then and have opened the breaker.
 	ReviewWait time.Duration
 	// StartWait is how long a WATCH waits for a seat to start.
 	StartWait time.Duration

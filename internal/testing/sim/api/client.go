@@ -283,7 +283,7 @@ func (s *Server) serveWatch(q *request) *http.Response {
 		return q.fail(bad)
 	}
 	c.watches = append(c.watches, w)
-	q.gzip = q.gzip && w.state && w.end // kube-apiserver compresses only WATCHes with initial events
+	q.gzip = q.gzip && w.state && w.end // kube-apiserver compresses no other WATCHes
 	b := q.body(nil)
 	b.source, b.ended = w, c.watched(q)
 	return q.objects(b, ";stream=watch")
