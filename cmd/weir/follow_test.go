@@ -69,7 +69,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestPodOf checks that a pod's row is the same for both encodings.
+// TestPodOf checks that a pod's row is the same for both encodings, protobuf and JSON.
 func TestPodOf(t *testing.T) {
 	var out bytes.Buffer
 	typed := synced[*corev1.Pod](t, &out, outputWide)

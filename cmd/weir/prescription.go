@@ -94,8 +94,8 @@ func (p *prescription) change(line string) {
 	fmt.Fprintln(p.out, "   Write: "+line)
 }
 
-// table prints a table without the columns named in without. It moves the first cell of each row to
-// the end. That cell is a long name, and a terminal may cut off the end of a row.
+// table prints a table. It omits the columns named in without, and moves the first cell of each row
+// to the end. That cell is a long name, and a terminal may cut off the end of a row.
 func (p *prescription) table(t *pageTable, without []string) error {
 	var rows [][]string
 	for _, row := range append([][]string{t.Head}, t.Rows...) {

@@ -26,7 +26,7 @@ type sheet struct {
 	headed bool
 }
 
-// newSheet returns the sheet that prints the changes of the watches, as one table, to out.
+// newSheet returns the sheet that prints the changes of all watches to out, as one table.
 func newSheet(out io.Writer, watches ...*watch) *sheet {
 	s := &sheet{several: len(watches) > 1, out: newCheckedWriter(out), width: terminalWidth(out), colour: coloured(out)}
 	s.table = &table{out: s.out, limit: s.width}

@@ -25,8 +25,8 @@ import (
 // of these names.
 var internals = []string{"clock", "processor", "sharedProcessorRunHook", "NewIndexerInformer"}
 
-// hooks maps helpers of client-go's tests that read private fields to new bodies, which call Weir's
-// package instead.
+// hooks contains new bodies for helpers of client-go's tests, by the helpers' names. The original
+// bodies read private fields. The new bodies call Weir's package instead.
 var hooks = map[string]string{
 	"eventHandlerCount": "return clientgo.HandlerCount(i)",
 	"isStarted":         "return clientgo.Started(i)",

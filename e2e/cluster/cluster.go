@@ -63,8 +63,8 @@ type Options struct {
 	// LoadPods. If Pods is nil, there are none.
 	Pods Pods
 	// Kinds are objects of other kinds, which are also written to etcd before the API server starts.
-	// They are ignored if Pods is nil. A namespaced object must be in a namespace of Pods or of the
-	// system.
+	// They are ignored if Pods is nil. A namespaced object must be in a namespace of Pods or in a
+	// system namespace, such as kube-system.
 	Kinds []populations.Kind
 	// Logf receives progress messages. If it is nil, they are dropped.
 	Logf func(format string, args ...any)

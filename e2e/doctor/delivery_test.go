@@ -33,7 +33,7 @@ const (
 // TestDelivery uses an audit policy of level RequestResponse, whose events contain the LISTs'
 // results. These events are longer than evidence.MaxLine, the most bytes of an event that weir
 // doctor stores. The test checks that weir doctor finds the same LISTs in the audit log and in the
-// events sent to a webhook. It must count them for the impersonated user.
+// events sent to a webhook. weir doctor must count these LISTs for the impersonated user.
 func TestDelivery(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()

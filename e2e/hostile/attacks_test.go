@@ -115,7 +115,7 @@ func (a *attackers) heldConnections(ctx context.Context) {
 // unfinishedBodies opens streams, and sends only a part of each request body.
 func (a *attackers) unfinishedBodies(ctx context.Context) {
 	block := head("POST", "/api/v1/namespaces/default/pods", field{"content-type", "application/json"})
-	// Parts of this size, of all streams of a connection, fit into the server's window.
+	// The parts of all streams of a connection together fit into the server's window.
 	part := make([]byte, 1<<10)
 	a.each(ctx, 10, func(ctx context.Context, _ int) {
 		c, err := a.openHTTP2(ctx)

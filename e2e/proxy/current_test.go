@@ -76,8 +76,8 @@ func (c *cutter) cutAll() {
 
 // TestCurrentReads checks that reads from two replicas are current. Each LIST without a
 // resourceVersion, and the initial events of each WATCH, must contain the write that kube-apiserver
-// has confirmed before. Meanwhile the replicas' upstream connections are cut, and sometimes few
-// pods change. The replicas must answer at least half of the reads themselves.
+// has confirmed before the read. Meanwhile the replicas' upstream connections are cut, and
+// sometimes few pods change. The replicas must answer at least half of the reads themselves.
 func TestCurrentReads(t *testing.T) {
 	ctx := begin(t)
 	if *currentReads > 1000 {

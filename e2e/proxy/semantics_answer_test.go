@@ -48,7 +48,7 @@ type answer struct {
 	passed bool
 }
 
-// headers are the response headers that the answers must have in common.
+// headers are the response headers that must be equal in both answers.
 var headers = []string{"Content-Type", "Cache-Control", "Content-Encoding", "Retry-After", "Vary", "Warning", "Allow"}
 
 // ask sends a request (row), and the requests for its further pages. It returns all responses as

@@ -28,9 +28,9 @@ var expired = []row{
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"},
 }
 
-// TestSemanticsExpired compares answers as TestSemantics does, for resourceVersions and tokens that
-// are too old. It compacts etcd and restarts the API server. The proxy has a small log, so it
-// stores few old states.
+// TestSemanticsExpired is like TestSemantics, but for resourceVersions and tokens that are too old.
+// It compacts etcd and restarts the API server. The proxy has a small log, so it stores few old
+// states.
 func TestSemanticsExpired(t *testing.T) {
 	ctx := begin(t)
 	client := dynamicFor(t)

@@ -143,7 +143,7 @@ func (s *stalledReplica) askOnce(at *corev1.Pod) {
 
 // refuses sends a read that the stalled replica cannot answer. It checks that the replica returns
 // kube-apiserver's error for a resourceVersion that is too large, and that the error contains a
-// time after which to retry. name is a pod, or empty for a LIST.
+// time after which to retry. name is the name of a pod, or empty for a LIST.
 func (s *stalledReplica) refuses(name string, options runtime.Object) {
 	err := s.client.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces/default/pods", name).
 		VersionedParams(options, scheme.ParameterCodec).MaxRetries(0).Do(s.ctx).Error()

@@ -272,8 +272,9 @@ func (e *exchange) fits(whole *answer, known map[string]string) {
 	}
 }
 
-// goOn sends a request for the page after an answer. It uses the token of one side for both, or
-// each side's own. The caller, and sometimes the path, may differ from the first request.
+// goOn sends a request for the page after an answer. It sends the token of one side to both sides,
+// or to each side its own token. The caller, and sometimes the path, may differ from those of the
+// first request.
 func (w *world) goOn(ctx context.Context, d dice, e *exchange) *exchange {
 	q := *e.request
 	if d.percent(30) {

@@ -77,8 +77,8 @@ func (s *side) client(caller string, cert *tls.Certificate, http1 bool) *http.Cl
 }
 
 // send sends a request and reads the answer. A server may close an HTTP/1.1 connection just when a
-// request is sent. net/http repeats only requests that change nothing, so send repeats a request
-// after EOF once.
+// request is sent. net/http then repeats a request only if its method changes nothing. Therefore
+// send itself repeats every HTTP/1.1 request once after EOF.
 func (s *side) send(ctx context.Context, q *request, target string) *answer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -128,8 +128,9 @@ func (h *history) deleted(key string, last version) {
 }
 
 // advance records a version, and reports a problem if it is older than least. After a restore, each
-// key may once receive an older version. Before that, the key may still receive versions from
-// before the restore: from a watch cache that has not noticed the restore, or again in a relist.
+// key may once receive an older version. Between the restore and that version, the key may still
+// receive versions from before the restore: from a watch cache that has not noticed the restore, or
+// again in a relist.
 func (h *history) advance(key string, k *keyHistory, v version, least uint64) {
 	older := v.rv < least
 	switch {

@@ -238,10 +238,10 @@ func (w *world) tell(name string) {
 	w.failed = false
 }
 
-// restore restores the backup of etcd. Writes continue until etcd has passed the revision from
-// before the restore, and longer. The caller has stopped the controls: client-go need not notice a
-// restore, and controller-runtime's read-your-writes would wait for a version that no longer
-// exists.
+// restore restores the backup of etcd. Writes continue until etcd has passed the revision that it
+// had before the restore, and for some time after that. The caller has stopped the controls:
+// client-go need not notice a restore, and controller-runtime's read-your-writes would wait for a
+// version that no longer exists.
 func (w *world) restore(ctx context.Context, c *churn, subjects []*subject) {
 	w.t.Helper()
 	before, err := w.cluster.Revision(ctx)

@@ -84,8 +84,8 @@ func (d *Doctor) perHour(busiest int64) float64 {
 }
 
 // rates returns the hourly rate of a client's requests, and the average rate per object. If the
-// client runs on many machines, as agents do, both rates are per machine. Then the returned text,
-// where, says so; otherwise it is empty.
+// client runs on many machines, as agents do, both rates are per machine. In that case the result
+// where is a text that says so; otherwise it is empty.
 func (s subject) rates(a *acts) (rate, object float64, where string) {
 	rate = s.d.perHour(a.busiest)
 	object = rate / float64(max(1, a.objects.count()))

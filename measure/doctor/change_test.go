@@ -131,8 +131,8 @@ func TestChangeByName(t *testing.T) {
 	}
 }
 
-// TestMethods checks that methods has exactly those methods of client-go whose resources can be
-// WATCHed.
+// TestMethods checks that the map methods contains exactly the methods of client-go whose resources
+// can be WATCHed.
 func TestMethods(t *testing.T) {
 	groups := map[string]string{}
 	for group := range methods {

@@ -136,9 +136,9 @@ var etcdKind = &kind{
 
 // findEtcd finds LISTs that read from etcd. It subtracts the reads of consistency checks: every 5
 // to 7.5 minutes the server itself LISTs all objects from etcd, to compare them with the watch
-// cache. The server counts a check when it ends, so if there are no LISTs, a check may still run.
-// LISTs of Events may be counted as requests of another group, events.k8s.io, which has the same
-// objects.
+// cache. The server counts a check when the check ends. If there are no LISTs, findEtcd therefore
+// also subtracts the reads of one check that may still run. LISTs of Events may be counted as
+// requests of another group, events.k8s.io, which has the same objects.
 func findEtcd(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	read, lists := r.Etcd.Read-r.Checks*r.Objects, r.Etcd.Lists
 	if r.Lists < 1 {

@@ -15,7 +15,7 @@ const (
 	// Resyncs LIST at least this often per burst and machine. Nodes that are added each morning LIST
 	// only once each.
 	resyncListsEach = 2
-	// resyncExact is the greatest share by which an exact period may differ from 10 h.
+	// A period counts as exactly 10 h if it differs from 10 h by at most the share resyncExact.
 	resyncExact = 0.01
 )
 

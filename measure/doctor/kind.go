@@ -140,8 +140,8 @@ func (d *Doctor) ofClient(c *client) []Finding {
 	return all
 }
 
-// ofUsage returns the findings about one resource. At most one of them is about LISTs and WATCHes,
-// because a client that LISTs after each WATCH also polls.
+// ofUsage returns the findings about one resource. At most one of them is about LISTs and WATCHes.
+// Otherwise a client that LISTs after each WATCH would also get the finding about polling.
 func (d *Doctor) ofUsage(c *client, u *usage) (all []Finding) {
 	if u.resource == other {
 		return nil

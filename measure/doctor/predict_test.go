@@ -228,7 +228,7 @@ func TestRestart(t *testing.T) {
 	if now, node, proxy := r.Predictions[0], r.Predictions[3], r.Predictions[5]; now.CPUSeconds < 40*(1+10+2) || node.Bytes > now.Bytes/50 || proxy.Bytes != 0 || proxy.ProxyCPUSeconds <= 0 {
 		t.Errorf("%+v", r.Predictions)
 	}
-	// 40 WATCHes need 100 seats each, so 6 run at the same time.
+	// Each of the 40 WATCHes needs 100 of the 600 seats, so 6 run at the same time.
 	if got, want := r.PeakBytes[0], 1.5e9+6*0.5e6; got < want || got > 1.001*want {
 		t.Errorf("a peak of %v, want %v", got, want)
 	}

@@ -104,7 +104,7 @@ func (r *Restart) count(starts []start) (priced []start) {
 	return priced
 }
 
-// starts returns the starts of all clients, the one that needs most CPU first.
+// starts returns the starts of all clients, the start that needs most CPU first.
 func (d *Doctor) starts() (all []start) {
 	for _, c := range d.clients.least {
 		if c.name.User == server {
@@ -151,8 +151,8 @@ func (d *Doctor) startsOf(c *client, u *usage) (all []start) {
 	return all
 }
 
-// startOf returns n starts with one selection of a resource, by the kind of LIST or WATCH that the
-// client uses most.
+// startOf returns n starts with one selection of a resource. They are LISTs or WATCHes of the kind
+// that the client uses most for this selection.
 func (d *Doctor) startOf(c *client, u *usage, of selection, n float64, watches bool) start {
 	size := d.size(u.resource)
 	if size.Objects == 0 || u.resource == other {

@@ -129,7 +129,7 @@ const (
 	// periodTolerance is how much the times between bursts may differ, as a share. They differ because
 	// programs need time after a timer fires, and controller-runtime randomizes each period.
 	periodTolerance = 0.1
-	periodAlike     = 0.75 // the least share of times that are alike, if there are more than two
+	periodAlike     = 0.75 // the least share of these times that must be alike
 
 	resyncDefault = 10 * time.Hour // the default of controller-runtime and of knative
 	// If only two bursts have the period, each must have at least twiceLists LISTs. The larger burst
@@ -279,8 +279,8 @@ const (
 	listsPerChange = 10
 	rolloutFactor  = 2
 	// aroundBurst is a tolerance, because a burst and its cause are not logged at the same time. A
-	// changed object may be logged this long before the start of the burst, and the start of a client
-	// this long after it.
+	// changed object may be logged up to aroundBurst before the burst starts. The start of a client
+	// may be logged up to aroundBurst after the burst starts.
 	aroundBurst = time.Minute
 )
 

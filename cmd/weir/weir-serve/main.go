@@ -1,7 +1,7 @@
 // Command weir-serve is the embedded API server of `weir serve`. If no cluster is configured, `weir
-// watch` and `weir proxy` use it too. Each of them runs it as a child process that ends with its
-// parent. weir-serve is a separate command because it links the Go types of all built-in kinds,
-// which would make weir a quarter larger.
+// watch` and `weir proxy` use it too. Each of these commands runs weir-serve as a child process
+// that ends with the command. weir-serve is a separate command because it links the Go types of all
+// built-in kinds, which would make weir a quarter larger.
 package main
 
 import (

@@ -143,10 +143,11 @@ func (k *Coefficients) Of(w Work) Cost {
 	}
 }
 
-// kube-apiserver's priority and fairness limits the requests that run at the same time by seats.
-// allSeats is the sum of the defaults of --max-requests-inflight and
-// --max-mutating-requests-inflight. objectsPerSeat and maxSeats determine the seats of a LIST
-// (flowcontrol/request/list_work_estimator.go of k8s.io/apiserver 0.37).
+// kube-apiserver's priority and fairness limits how many requests run at the same time: each needs
+// one or more seats. allSeats, the number of all seats, is the sum of the defaults of
+// --max-requests-inflight and --max-mutating-requests-inflight. objectsPerSeat and maxSeats
+// determine the seats of a LIST (flowcontrol/request/list_work_estimator.go of k8s.io/apiserver
+// 0.37).
 const (
 	allSeats       = 600
 	objectsPerSeat = 100

@@ -160,8 +160,8 @@ func requires(selector, prefix string) bool {
 }
 
 // Quorum reports whether the server must read the LIST from etcd: the request has no
-// resourceVersion, or asks for exactly one version. A page after the first belongs to an earlier
-// LIST, so it does not count.
+// resourceVersion, or asks for exactly one version. Quorum returns false for a page after the
+// first, which belongs to an earlier LIST.
 func (q Query) Quorum() bool { return !q.Continued && (q.Version == "" || q.Exact) }
 
 // FirstOnly reports whether a LIST asks for any single object and costs no more than a GET: it has

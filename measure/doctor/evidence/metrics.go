@@ -67,8 +67,8 @@ var metrics = map[string]func(s *Sample, l labels, v float64){
 }
 
 // addRequests adds the count of requests with one verb, resource and code. The server counts a
-// WATCH when it ends. The server also counts a refused WATCH, which has not ended because it never
-// started.
+// WATCH when it ends. The server also counts a WATCH that it refused. addRequests does not count
+// such a WATCH as ended, because it never started.
 func (s *Sample) addRequests(l labels, v float64) {
 	s.known = true
 	s.Requests += v

@@ -1,5 +1,5 @@
 // Command weir-bench measures weir's informer and client-go's, and weir's proxy and kube-apiserver.
-// It also replays incidents on both. `weir bench` and `weir lab` run it.
+// It also replays incidents on them. `weir bench` and `weir lab` run it.
 //
 // Data goes to stdout, progress and errors to stderr. The exit code is 1 for a failure and 2 for
 // wrong usage.

@@ -7,7 +7,7 @@
 // also child processes, so that no figure includes their memory and CPU time.
 //
 // Verbs that need changes are measured on a stub. The stub stores the server's pods in encoded
-// parts and joins these parts when it writes. It is therefore always faster than the measured
+// parts and joins these parts when it writes. The stub is therefore always faster than the measured
 // client.
 //
 // The measured objects are pods, except in the sync of a mixed population, which has an informer of

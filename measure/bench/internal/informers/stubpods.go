@@ -59,8 +59,8 @@ var errNoModels = errors.New("the server has no pods to copy")
 
 // newStubPods returns n pods made from models. Each call of models returns the same models, in the
 // order of their keys; newStubPods does not retain them. If there are fewer than n models, each
-// represents several neighbouring pods. If there are none, the error is errNoModels. lifecycle says
-// that rollouts replace some pods.
+// model represents several neighbouring pods. If there are no models, the error is errNoModels. If
+// lifecycle is set, rollouts replace some of the pods.
 func newStubPods(e *encoding, n int, lifecycle bool, models func() iter.Seq2[*corev1.Pod, error]) (*stubPods, error) {
 	p := &stubPods{encoding: e, n: n, stride: figures.Stride(n)}
 	if err := p.take(models(), false); err != nil {

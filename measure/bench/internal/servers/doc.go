@@ -3,8 +3,8 @@
 //
 // A [Scenario] is one measurement. [Bench.Run] measures the two servers in turn, several times, and
 // reports the median of each figure. Each run of the proxy uses a new process, which caches the
-// pods before the measurement starts. This process sends the requests. No figure includes its CPU
-// time and memory.
+// pods before the measurement starts. The process that calls Run sends the requests. No figure
+// includes the CPU time and memory of that process.
 //
 // A [Replay] is an incident: clients send requests to an API server, in several ways. Each way runs
 // once, on separate servers, which are traced.

@@ -162,8 +162,8 @@ const (
 // InitialEvents is the incident of a client that reads the initial events of a WATCH slowly. A busy
 // cluster fills the WATCH's buffer before the client has read these events. The incident has two
 // ways: the client watches an API server that closes slow watches, or the proxy. The client starts
-// again whenever the server closes the WATCH. If it never reads all initial events, the replay ends
-// after the options' Duration.
+// again whenever the server closes the WATCH. If the client never reads all initial events, the
+// replay ends after the options' Duration.
 func InitialEvents() Replay {
 	return Replay{
 		Every: 50 * time.Millisecond, ofAnswer: true, prepare: func(o *Options) { o.watchBuffer = labWatchBuffer },

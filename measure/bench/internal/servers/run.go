@@ -205,9 +205,9 @@ func (b *Bench) withProxy(ctx context.Context, use func(*target) error) (err err
 	return p.failure(err)
 }
 
-// fewPassed is the tolerated share of requests that the proxy passes on to its upstream. It passes
-// a request on if it cannot authorize the caller in time. With a larger share, the figures would
-// describe the upstream.
+// fewPassed is the tolerated share of requests that the proxy passes on to its upstream. The proxy
+// passes a request on if it cannot authorize the caller in time. With a larger share, the figures
+// would describe the upstream.
 const fewPassed = 0.01
 
 // answeredItself checks that a new proxy has answered requests from its cache. Otherwise the error

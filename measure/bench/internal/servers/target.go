@@ -63,8 +63,8 @@ const (
 )
 
 // heap returns the server's live heap in bytes, after a garbage collection that it requests. A
-// proxy does not support that request, and other servers may refuse it. Then heap returns the
-// smallest size that it sees during some garbage collections.
+// proxy does not support that request, and other servers may refuse it. In both cases, heap returns
+// the smallest size that it sees during some garbage collections.
 func (t *target) heap(ctx context.Context) float64 {
 	if t.weir() {
 		return t.provokedHeap(ctx)
