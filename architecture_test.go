@@ -96,8 +96,9 @@ func packageTable(t *testing.T) map[string]int {
 	return rank
 }
 
-// TestWhereToPutWhat checks that each path that ARCHITECTURE.md names exists, and that
-// ARCHITECTURE.md names each file of package proxy, which has too many files to search.
+// TestWhereToPutWhat checks that each path in ARCHITECTURE.md exists. It also checks that
+// ARCHITECTURE.md names each file of package proxy, because that package has too many files to
+// search.
 func TestWhereToPutWhat(t *testing.T) {
 	listed := map[string]bool{"doc.go": true}
 	for line := range strings.Lines(section(t, "Where to put what")) {

@@ -2,8 +2,8 @@
 // change.
 //
 // It implements Kubernetes' list/watch/informer machinery without spikes: memory, CPU and request
-// rate do not rise sharply in the first LIST, a relist, a resync, a burst of events, or when a
-// handler is slow.
+// rate do not rise sharply during the first LIST, a relist, a resync or a burst of events, or while
+// a handler is slow.
 //
 //	pods, err := weir.NewInformer[*corev1.Pod](cfg, weir.Options{})
 //	if err != nil { … }

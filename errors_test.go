@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestErrorTexts checks which of this package's errors each call returns, and that the text names
-// the object of the call but no Go package.
+// TestErrorTexts checks which of this package's errors each call returns. The error's text must
+// name the index or the resourceVersion that was passed, and must not name a Go package.
 func TestErrorTexts(t *testing.T) {
 	inf, err := weir.NewInformer[*corev1.ConfigMap](&rest.Config{}, weir.Options{Indexes: map[string]weir.Index{"app": weir.ByLabel("app")}})
 	check.NoError(t, err)

@@ -33,9 +33,9 @@ func (t EventType) String() string { return store.ChangeType(t).String() }
 // the event then keeps up to two versions of the object in memory.
 //
 // The uid identifies an object, not its name. A handler receives Added and Deleted for each object,
-// even if a new object took the object's name, or if the object was created and deleted while the
-// handler lagged. There is one limit: of the objects that were created and deleted while a handler
-// lagged, the handler receives only the newest 16,384.
+// even if a new object took the object's name. The same is true for objects that were created and
+// deleted while the handler lagged, with one limit: of these objects, the handler receives only the
+// newest 16,384.
 type Event[T Object] struct {
 	Type EventType
 	// Initial is true for the Added events of the objects in the informer's first list, and of the

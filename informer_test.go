@@ -224,8 +224,9 @@ func TestIndexErrors(t *testing.T) {
 	}
 }
 
-// TestFactory checks that users of one informer share it, that the factory adds the second user's
-// indexes, that Release removes the user's handlers, and that the last Release stops the informer.
+// TestFactory checks that two users share one informer, and that the factory adds the second user's
+// indexes to it. Release must remove the user's handlers, and the last Release must stop the
+// informer.
 func TestFactory(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")

@@ -28,8 +28,8 @@ func (s firstPut) Put(r weir.Record) error {
 	return s.table.Put(r)
 }
 
-// TestMirrorKindOfSortedList checks that the first record has its kind even if the list's own kind
-// follows the items, as in kube-apiserver's lists of custom resources.
+// TestMirrorKindOfSortedList uses a list whose own kind follows the items, as in kube-apiserver's
+// lists of custom resources. The first record must nevertheless state the kind of its object.
 func TestMirrorKindOfSortedList(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -15,9 +15,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestLengths checks that no Go file has more than 400 lines, or 800 if most of its functions are
-// methods of one type, and that comments end at column 100. Preformatted text and the output of
-// examples may be longer.
+// TestLengths checks that no Go file has more than 400 lines. The limit is 800 lines if most
+// functions of the file are methods of one type. Comments must end at column 100. Preformatted text
+// and the output of examples may be longer.
 func TestLengths(t *testing.T) {
 	preformatted := regexp.MustCompile(`^\t*//(\t|   |go:)`)
 	comment := regexp.MustCompile(`^\t*//`)

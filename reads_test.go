@@ -102,8 +102,8 @@ func TestHandlersKeepNothingDecoded(t *testing.T) {
 	}
 }
 
-// TestStatsWhileIndexIsRead checks that Stats does not wait for an index function that blocks, and
-// reports the size that the index had after its previous read.
+// TestStatsWhileIndexIsRead calls Stats while an index function blocks a read of the index. Stats
+// must not wait, and must report the size that the index had after the previous read.
 func TestStatsWhileIndexIsRead(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -156,8 +156,8 @@ func TestStatsWhileIndexIsRead(t *testing.T) {
 	}
 }
 
-// TestInitial checks that Initial is true for the objects of the first list and for the objects
-// that were stored when the handler was added, and false for later ones.
+// TestInitial checks that Initial is true for the objects of the first list, and for the objects
+// that were stored when the handler was added. It must be false for objects that are created later.
 func TestInitial(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a-listed")

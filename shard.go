@@ -7,9 +7,10 @@ import "github.com/weirproject/weir/internal/core/shard"
 // together store each object exactly once (KEP-5866).
 //
 // A hash of the object's uid decides its shard, so an object moves to another shard only when Count
-// changes. To change Count so that at least one informer stores each object at any time, start
-// informers with the new Count, wait until they have synced, and then stop the old ones. Until then
-// one old and one new informer store each object.
+// changes. To change Count without a gap, start informers with the new Count, wait until they have
+// synced, and then stop the old informers. At any time at least one informer then stores each
+// object. When the new informers have synced, one old and one new informer store each object, until
+// the old informers stop.
 type Shard struct {
 	Index, Count int
 }

@@ -78,7 +78,7 @@ func sameSignature(a, b reflect.Type) bool {
 	return true
 }
 
-// TestNoInternalTypes checks that the fields and methods of exported types lead to no type of an
+// TestNoInternalTypes checks that the fields and methods of exported types use no type of an
 // internal package, because users could not name such a type.
 func TestNoInternalTypes(t *testing.T) {
 	seen := map[reflect.Type]bool{}

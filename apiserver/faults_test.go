@@ -172,9 +172,9 @@ func TestFaultBookmarks(t *testing.T) {
 	})
 }
 
-// TestFaultWatchBuffer checks that the server closes a watch whose client does not read if more
-// changes wait than the buffer limit, during and after the initial state. Without a limit, the
-// watch must receive all changes.
+// TestFaultWatchBuffer checks a watch whose client does not read, during and after the initial
+// state. If more changes wait than the buffer limit, the server must close the watch. Without a
+// limit, the watch must receive all changes.
 func TestFaultWatchBuffer(t *testing.T) {
 	const (
 		path    = "/api/v1/configmaps?watch=1&timeoutSeconds=300&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"

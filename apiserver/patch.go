@@ -74,9 +74,10 @@ func (b *bodyReader) patcher(w http.ResponseWriter, r *http.Request) (patcher, e
 // maxPatchOperations bounds a JSON patch, as in kube-apiserver.
 const maxPatchOperations = 10_000
 
-// init limits the bytes that the copy operations of a JSON patch may add, because each operation
-// that copies a document into itself doubles the document. The limit is a variable of the library,
-// so it applies to the whole process. If the program has already set it, init does not change it.
+// init limits the bytes that the copy operations of a JSON patch may add. Otherwise a short patch
+// could grow a document without limit: each operation that copies a document into itself doubles
+// it. The limit is a variable of the library, so it applies to the whole process. If the program
+// has already set it, init does not change it.
 func init() {
 	if jsonpatch.AccumulatedCopySizeLimit == 0 {
 		jsonpatch.AccumulatedCopySizeLimit = maxBody

@@ -126,7 +126,7 @@ func (ts *testServer) liveThrough(k servedKind) {
 }
 
 // TestScaleOfController checks the scale of a ReplicationController, whose selector is a map of
-// labels, and that the server refuses an update of the scale with an old resourceVersion.
+// labels. The server must refuse an update of the scale with an old resourceVersion.
 func TestScaleOfController(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		controllers := ts.protobuf.CoreV1().ReplicationControllers("default")

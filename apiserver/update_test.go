@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// conditional lists the kinds that require a resourceVersion for an update, and madeByPut lists the
-// kinds that a PUT creates, as in kubernetes v1.37.
+// conditional lists the kinds whose updates must have a resourceVersion. madeByPut lists the kinds
+// whose missing objects a PUT creates. Both are as in kubernetes v1.37.
 var (
 	conditional = strings.Fields(`ClusterTrustBundle CSIDriver CSINode CSIStorageCapacity CustomResourceDefinition DeviceTaintRule
 		Lease MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration PodCertificateRequest

@@ -164,7 +164,7 @@ func TestWatchWithoutTimeoutEnds(t *testing.T) {
 }
 
 // TestWatchCompression checks that the server compresses a watch only if the client requests
-// initial events and bookmarks, and that it ends a gzip member at each flush.
+// initial events and bookmarks. The server must end a gzip member at each flush.
 func TestWatchCompression(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 300}, func(t *testing.T, ts *testServer) {
 		w := ts.watch("/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",

@@ -58,7 +58,8 @@ func TestAdopt(t *testing.T) {
 }
 
 // TestAdoptsAllFields checks that an adopted informer keeps the resync period and the description
-// of client-go's informer, and that the linked client-go's informers have no unknown fields.
+// of client-go's informer. It also checks that knownFields contains all fields of the linked
+// client-go's informers.
 func TestAdoptsAllFields(t *testing.T) {
 	built := cache.NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "my pods", ResyncPeriod: time.Hour})
 	inf, ok := adopt(built, "", Options{}).(*informer)

@@ -109,7 +109,7 @@ func newVersionIsKept(t *testing.T, opts Options) {
 	runtime.KeepAlive(last)
 }
 
-// TestNothingStaysOfAnOldVersion checks that a new version inherits nothing from the previous
+// TestNothingStaysOfAnOldVersion checks that a decoded new version contains nothing of the previous
 // version, even if the previous version has a field that the Go type lacks.
 func TestNothingStaysOfAnOldVersion(t *testing.T) {
 	c := newChangingStore(t, Options{ShareDecoded: true})

@@ -118,8 +118,8 @@ func TestDeletedAtOpaqueVersions(t *testing.T) {
 	}
 }
 
-// TestDeletedBefore checks that the deletion of an earlier object of the same name does not delete
-// the stored object, if resourceVersions are not numbers.
+// TestDeletedBefore uses resourceVersions that are not numbers. It checks that the deletion of an
+// earlier object of the same name does not delete the stored object.
 func TestDeletedBefore(t *testing.T) {
 	c := newChangingStore(t, Options{})
 	held := c.change(t, "a")

@@ -22,8 +22,8 @@ func TestAdoptsTyped(t *testing.T) {
 	}
 }
 
-// TestLaterGroups checks that client-go's factory provides the informers of an API group that
-// client-go added after v0.36, and that these informers start, sync and stop together with Weir's.
+// TestLaterGroups checks the informers of an API group that client-go added after v0.36.
+// client-go's factory must provide them, and they must start, sync and stop together with Weir's.
 func TestLaterGroups(t *testing.T) {
 	f := NewSharedInformerFactoryWithOptions(fake.NewClientset(), 0, WithCustomResyncConfig(map[metav1.Object]time.Duration{
 		&lifecyclev1alpha1.Eviction{}: time.Hour, &corev1.Pod{}: 2 * time.Hour,

@@ -134,8 +134,8 @@ type openWatcher chan watch.Event
 func (w openWatcher) Stop()                          {}
 func (w openWatcher) ResultChan() <-chan watch.Event { return w }
 
-// TestSharedChannel checks that the informer loses no event and leaks no goroutine if all watches
-// of a ListerWatcher return the same channel, which is never closed.
+// TestSharedChannel uses a ListerWatcher whose watches all return the same channel, which is never
+// closed. The informer must lose no event and leak no goroutine.
 func TestSharedChannel(t *testing.T) {
 	for watcher, watchOf := range map[string]func(chan watch.Event) watch.Interface{
 		"ProxyWatcher":  func(events chan watch.Event) watch.Interface { return watch.NewProxyWatcher(events) },

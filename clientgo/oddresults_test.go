@@ -254,8 +254,8 @@ func panicsAtA(to *recorder) cache.ResourceEventHandler {
 // names the constructor of the informer whose handler panics there.
 const crashing = "WEIR_TEST_CRASHING"
 
-// TestPanicEndsProcess checks in a child process that a panic of a handler ends the process, and
-// that the log contains the function that panicked, as with client-go.
+// TestPanicEndsProcess checks in a child process that a panic of a handler ends the process, as
+// with client-go. The log must contain the function that panicked.
 func TestPanicEndsProcess(t *testing.T) {
 	if make := bothConstructors[os.Getenv(crashing)]; make != nil {
 		s := newRecordedInformer(t, make)

@@ -39,8 +39,8 @@ func typedPager(cfg *rest.Config) *cache.ListWatch {
 	return byPager(listWatchOf(kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("")).ListWithContext)
 }
 
-// TestProbeOfPages checks that a List that reads page after page sends only one LIST for a probe,
-// and that NewestVersion returns the resourceVersion of that page. A List that sets another limit
+// TestProbeOfPages uses a List that reads page after page. For a probe, it must send only one LIST,
+// and NewestVersion must return the resourceVersion of that page. A List that sets another limit
 // must receive every page.
 func TestProbeOfPages(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -168,8 +168,8 @@ func TestSlowProbe(t *testing.T) {
 	})
 }
 
-// TestProbeLimitRecovers checks that the probe after a probe with a larger limit has the limit 1
-// again, if the client's config was passed to Wrap.
+// TestProbeLimitRecovers uses a client whose config was passed to Wrap. After a probe with a larger
+// limit, the next probe must have the limit 1 again.
 func TestProbeLimitRecovers(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))

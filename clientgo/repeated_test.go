@@ -62,8 +62,9 @@ func TestRepeatedEvent(t *testing.T) {
 	eventually(t, func() bool { return calls.Load() == want })
 }
 
-// TestChangeOfSameVersion checks that handlers receive an update for a MODIFIED event that changes
-// an object but not its resourceVersion, even if the object cannot be encoded or compared.
+// TestChangeOfSameVersion sends a MODIFIED event that changes an object but not the object's
+// resourceVersion. Handlers must receive an update, even if the object cannot be encoded or
+// compared.
 func TestChangeOfSameVersion(t *testing.T) {
 	packed := func(name, rv, v string) runtime.Object {
 		p := pod(name, v)

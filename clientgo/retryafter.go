@@ -38,7 +38,7 @@ func stripRetryAfter(req *http.Request, resp *http.Response) {
 
 // brokenError wraps the error of a connection that broke, or could not be opened in time, and hides
 // this error from client-go's REST client. The client would repeat a LIST with such an error up to
-// ten times, and would return an empty watch instead of the error of a WATCH. But the reflector
+// ten times. For a WATCH with such an error, it would return an empty watch. But the reflector
 // decides when to retry.
 type brokenError struct {
 	err   error

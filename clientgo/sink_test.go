@@ -107,8 +107,8 @@ func TestOpaqueDeletion(t *testing.T) {
 	}
 }
 
-// TestListedEarlier checks that a list, or initial events, replace stored objects even if the
-// listed resourceVersions are lower, as after a restore of the server from a backup.
+// TestListedEarlier lists lower resourceVersions than the stored ones, as after a restore of the
+// server from a backup. The list, or the initial events, must replace the stored objects.
 func TestListedEarlier(t *testing.T) {
 	for _, event := range []wire.EventType{0, wire.Added} {
 		values := codec.Of(&corev1.Pod{})
@@ -135,8 +135,8 @@ func TestListedEarlier(t *testing.T) {
 	}
 }
 
-// TestListedValueAfterRestore checks that a list after a restore of the server keeps a stored value
-// that equals the listed object, cannot be encoded, and has no resourceVersion.
+// TestListedValueAfterRestore stores a Go value that cannot be encoded and has no resourceVersion.
+// After a restore of the server, a list with an equal object must keep the stored value.
 func TestListedValueAfterRestore(t *testing.T) {
 	values := codec.Of(&corev1.Pod{})
 	s := store.New(store.Config{Decode: values.Decode})

@@ -152,7 +152,7 @@ func TestWrappedTwice(t *testing.T) {
 }
 
 // TestStopReceivesRemainingEvents checks that Close of a watch receives the events that a wrapped
-// watch still sends, so that the wrapped watch does not block for ever in a send.
+// watch still sends. Otherwise the wrapped watch would block for ever in a send.
 func TestStopReceivesRemainingEvents(t *testing.T) {
 	inner := watch.NewFake()
 	w := watch.Filter(inner, func(e watch.Event) (watch.Event, bool) { return e, true })

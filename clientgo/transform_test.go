@@ -122,9 +122,8 @@ func TestTransformCaptured(t *testing.T) {
 }
 
 // TestSlimmingTransform uses a transform that copies a few strings and the start time of each pod
-// into a new pod, and a handler that keeps the start times. It checks that the pods that the
-// informer decoded for the transform do not stay in memory, and that the client itself decodes no
-// pod.
+// into a new pod. A handler keeps the start times. The pods that the informer decoded for the
+// transform must not stay in memory, and the client itself must decode no pod.
 func TestSlimmingTransform(t *testing.T) {
 	const count = 50
 	server := serve(t, apiserver.Options{Pods: count})

@@ -24,9 +24,9 @@ import (
 // empty list or a watch that has ended. The transport captures only responses with objects of the
 // informer's kind, so a ListerWatcher receives the responses to its other requests.
 //
-// Set Options.NoCapture for a ListerWatcher that changes its client's response (filters it, fills
-// in fields), or whose client has a codec that sets defaults or converts objects. Changes to the
-// request (selectors, namespace, path) have their usual effect.
+// Set Options.NoCapture for a ListerWatcher that changes its client's response, for example one
+// that filters objects or fills in fields. Also set it if the client has a codec that sets defaults
+// or converts objects. Changes to the request (selectors, namespace, path) have their usual effect.
 //
 // Fields of cfg, or of a copy of cfg, may be set after Wrap. There is one exception:
 // DisableCompression of a copy has no effect if the innermost transport of the client is not an

@@ -66,9 +66,9 @@ func runLogged(t *testing.T, inf cache.SharedIndexInformer, client kubernetes.In
 	return log.uncaptured()
 }
 
-// TestInformersWithoutAKind uses informers whose example states no kind, or a wrong kind. It checks
-// that an informer captures responses if other arguments of its constructor identify the objects,
-// and otherwise logs why it does not capture.
+// TestInformersWithoutAKind uses informers whose example states no kind, or a wrong kind. If other
+// arguments of the constructor identify the objects, the informer must capture responses. Otherwise
+// it must log why it does not capture them.
 func TestInformersWithoutAKind(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	plain := fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))

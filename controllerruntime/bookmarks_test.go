@@ -25,9 +25,9 @@ import (
 )
 
 // TestEnableWatchBookmarks checks that WATCHes request bookmarks unless the options of all kinds,
-// of one kind or of a namespace turn bookmarks off. The server refuses initial events, because
-// client-go would request initial events even without bookmarks, and would then wait for ever for
-// the bookmark that ends them.
+// of one kind or of a namespace turn bookmarks off. The server refuses initial events: client-go
+// would request them even without bookmarks, and would then wait for ever for the bookmark that
+// ends them.
 func TestEnableWatchBookmarks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		options cache.Options

@@ -38,9 +38,9 @@ func newInformer(s *settings, scheme *runtime.Scheme, server *weir.ServerGroup) 
 	}
 }
 
-// ErrNotAdopted is returned by GetInformer and reads of a cache from NewCache if
-// cache.Options.NewInformer has returned an informer that is not Weir's and that clientgo.Adopt
-// cannot replace.
+// ErrNotAdopted is returned by GetInformer and by reads of a cache that NewCache has built. The
+// reason is that cache.Options.NewInformer has returned an informer that is not Weir's and that
+// clientgo.Adopt cannot replace.
 var ErrNotAdopted = errors.New("controllerruntime: the informer of cache.Options.NewInformer cannot be adopted")
 
 // adopting returns a function that calls make, and returns the result of clientgo.Adopt for make's

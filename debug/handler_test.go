@@ -127,8 +127,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestPage checks that the page names no other host, so that a browser sends requests only to the
-// page's server, and that its headers forbid caching.
+// TestPage checks that the page names no other host, so a browser sends requests only to the page's
+// server. The response's headers must forbid caching.
 func TestPage(t *testing.T) {
 	url := mounted(t)
 	resp, body := get(t, http.MethodGet, url)

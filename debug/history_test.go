@@ -239,9 +239,9 @@ func (w *stuckWriter) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestStuckClient checks that the handler sets a deadline for writing a JSON response, so that a
-// client that does not read blocks it only for a limited time. Meanwhile the store must retain no
-// changes for the history.
+// TestStuckClient checks that the handler sets a deadline for writing a JSON response. A client
+// that does not read then blocks the handler only until the deadline. Meanwhile the store must
+// retain no changes for the history.
 func TestStuckClient(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.ConfigMap]) {})
 	for path, look := range map[string]func(){"informers": func() {}, query("history", "default/m"): l.expectNothingKept} {

@@ -26,7 +26,7 @@ func rounds(events []event) map[string]int {
 }
 
 // resyncReplays checks that the handler receives each object three to five times in four resync
-// periods, and that the informer sends no request for that. Meanwhile objects of other resources
+// periods. The informer must send no request for resyncs. Meanwhile objects of other resources
 // change.
 func resyncReplays(s *storyRun) {
 	s.fill(100)

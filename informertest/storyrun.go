@@ -173,8 +173,8 @@ func (s *storyRun) follower(n int) (*storyInformer, *listener) {
 }
 
 // syncsWithin starts an informer with a listener. It aborts the story if the informer does not sync
-// within the given time, or if a second later the informer or the listener lacks some of the
-// server's state.
+// within the given time. It also aborts the story if the informer or the listener still lacks a
+// part of the server's state a second later.
 func (s *storyRun) syncsWithin(within time.Duration) *storyInformer {
 	inf, _ := s.started(Options{})
 	s.eventually(within, "HasSynced", inf.HasSynced)

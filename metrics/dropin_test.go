@@ -40,9 +40,9 @@ weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerF
 	}
 }
 
-// TestRemovedHandler checks that the totals of several handlers with one name do not fall when one
-// of these handlers is removed, because Prometheus' rate would treat that as a restart. The series
-// must disappear when the last handler is removed.
+// TestRemovedHandler removes one of several handlers with the same name. The totals of these
+// handlers must not fall, because Prometheus' rate would treat that as a restart. The series must
+// disappear when the last handler is removed.
 func TestRemovedHandler(t *testing.T) {
 	server := serve(t)
 	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0)
