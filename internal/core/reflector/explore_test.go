@@ -11,9 +11,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// answers is a server with permanent faults: it answers each kind of request always in the same
-// way. Each field is the answer to one kind. The tests below do not check single steps. They check
-// that a certain request, such as a LIST, follows after a limited number of requests.
+// answers is a server with permanent faults: it always answers one kind of request in the same way.
+// Each field is the answer to one kind. The tests below do not check single steps. They check that
+// a certain request, such as a LIST, follows after a limited number of requests.
 type answers struct {
 	version, list, page, newest, reaches, watch, initial string
 

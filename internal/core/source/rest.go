@@ -275,7 +275,7 @@ func (s *REST) CloseIdleConnections() {
 }
 
 // readVersion returns the resourceVersion of a list and closes the list. It skips the items in
-// front of the resourceVersion.
+// front of the resourceVersion, and reads the rest of the list only if the rest is short.
 func readVersion(l *listBody) (string, error) {
 	defer l.Close()
 	for {
