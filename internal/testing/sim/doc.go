@@ -53,7 +53,7 @@
 //   - unseen-end: a watch cache sends no deletion of an object that its client cannot have
 //   - proven: a watch cache that has proven that it is current has every write from before the
 //     proof
-//   - behind: in a calm world, the informer's resourceVersion is that of the last change
+//   - behind: in a calm world, the informer soon reaches the resourceVersion of the last change
 //   - hammers: no informer sends requests without a pause
 //
 // In worlds with a front end that ends WATCHes early (unwatched.go):
