@@ -220,8 +220,8 @@ func versions(t *testing.T, ctx context.Context, from dynamic.Interface, r *reso
 }
 
 // giveForGood creates permissions that do not change between rounds, for constrained impersonation.
-// kube-apiserver caches for some seconds who may use it, so changes would not be effective
-// immediately.
+// kube-apiserver caches for some seconds who may use constrained impersonation, so changes would
+// not be effective immediately.
 func (w *world) giveForGood(t *testing.T, ctx context.Context) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: constrain}

@@ -255,7 +255,7 @@ func (t *tap) listen(number int64, resp *http.Response, watch bool) io.ReadClose
 	return &tapped{resp.Body, pw, done}
 }
 
-// tapped is a response body. It sends each byte that its caller reads also to the tap.
+// tapped is a response body. It also sends to the tap each byte that its caller reads.
 type tapped struct {
 	io.ReadCloser
 	along *io.PipeWriter

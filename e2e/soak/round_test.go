@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// lost is the time after the last fault after which a missing object counts as lost.
+	// An object that is still missing at the time lost after the last fault counts as lost.
 	lost = time.Minute
 	// look is the time between two checks whether a subject is current.
 	look = 20 * time.Millisecond

@@ -150,7 +150,7 @@ const (
 	// clusters do not have this problem. Only machines that LIST within the same hour count, because
 	// over a week a deployment with rollouts, or jobs, may run on as many machines.
 	nodePlaces   = 20
-	nodeResource = "pods" // their number grows with the nodes, so all nodes read a quadratic number
+	nodeResource = "pods" // if each node LISTs all pods, the read objects grow quadratically
 )
 
 var nodesKind = &kind{

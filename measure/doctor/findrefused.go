@@ -155,8 +155,7 @@ func (c *client) addSeat(clock *clock, e *evidence.Event) {
 	}
 }
 
-// ofSchema returns the subjects of a FlowSchema for a client, which gives the client a separate
-// priority level.
+// ofSchema returns the subjects of a FlowSchema that gives a client a separate priority level.
 func ofSchema(c Client) string {
 	subject := fmt.Sprintf("{kind: User, user: {name: %q}}", c.User)
 	account, ok := strings.CutPrefix(c.User, "system:serviceaccount:")

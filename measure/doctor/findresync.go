@@ -48,7 +48,7 @@ func unresynced(w *whatIfCase) (Prediction, bool) {
 	}), true
 }
 
-// findResync finds a client whose LISTs come in bursts with a period, as resyncs cause them.
+// findResync finds a client whose LISTs come in periodic bursts, like LISTs that resyncs cause.
 func findResync(u subject) (Finding, bool) {
 	for _, p := range []*pattern{u.whole, u.part} {
 		if p == nil || p == u.part && u.cleans() {

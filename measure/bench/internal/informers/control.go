@@ -29,7 +29,7 @@ const (
 	doModify  = "modify"
 	doRollout = "rollout" // send the changes of one rollout, then hold
 	doExpire  = "expire"  // end each of the next Times watches with 410 Expired, then hold
-	doRemove  = "remove"  // send DELETED for all objects but each Keep-th, then hold
+	doRemove  = "remove"  // send DELETED for all objects except each Keep-th one, then hold
 )
 
 const (

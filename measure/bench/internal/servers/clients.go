@@ -23,7 +23,7 @@ var herd = Scenario{
 }
 
 const (
-	// watchFromNothing is the query with which client-go's informers start since 0.35.
+	// watchFromNothing is the query of the first WATCH of informers of client-go 0.35 and later.
 	watchFromNothing = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	// maxHerded limits the number of events of all clients together. Otherwise a kube-apiserver with
 	// many pods would be busy for minutes.

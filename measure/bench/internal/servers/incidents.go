@@ -127,7 +127,7 @@ func ThunderingRestart() Replay {
 	}}
 }
 
-// joinByWatch gets all pods with a WATCH, like client-go's informers since 0.35.
+// joinByWatch gets all pods with a WATCH, like informers of client-go 0.35 and later.
 func joinByWatch(ctx context.Context, c *client, _ int) error {
 	_, err := readInitial(ctx, c, watchFromNothing)
 	return err

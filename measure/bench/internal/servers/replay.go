@@ -104,7 +104,7 @@ func (r Replay) trace(ctx context.Context, t *trial, w Way) (Figures, *figures.T
 	return f, tracer.Stop()
 }
 
-// errNotBegun is the error of a load that did not call begin, so that nothing was measured.
+// errNotBegun is the error of a load that did not call begin. Nothing was measured then.
 var errNotBegun = errors.New("the load has not begun")
 
 // sampler returns a function that samples the server. If the function cannot read a value, the
