@@ -84,7 +84,7 @@ func (s *scratch) compare(c *template) bool {
 }
 
 // compareMessage compares the message s.raw[pos:end] with the message c.raw[was:wasEnd]. The tokens
-// of the second message have the indexes from token up to, but not including, last.
+// of the second message have the indexes token, token+1, …, last-1.
 func (s *scratch) compareMessage(c *template, token, last, was, wasEnd, pos, end int) bool {
 	raw := s.raw[:end]
 	for token < last {

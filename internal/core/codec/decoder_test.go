@@ -125,7 +125,7 @@ func pod(pods ...corev1.Pod) (raw []byte) {
 }
 
 // same checks that private and shared return the same values and errors as Unmarshal. It decodes
-// raw several times, because values are shared, and templates copied, only from the second
+// raw several times, because values are shared and templates are copied only from the second
 // occurrence on.
 func same(t *testing.T, d *decoder, raw []byte) {
 	t.Helper()

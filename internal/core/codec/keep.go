@@ -134,8 +134,9 @@ func (l lossy) keepsEntries(v reflect.Value) bool {
 	return true
 }
 
-// keepsQuantity reports whether a quantity is an integer or a multiple of a thousandth, which its
-// text preserves. It may return false for other quantities that the text preserves.
+// keepsQuantity reports whether a quantity is an integer or a multiple of a thousandth. The text of
+// such a quantity preserves its value. keepsQuantity may return false for other quantities that the
+// text preserves.
 func keepsQuantity(q *resource.Quantity) bool {
 	if _, ok := q.AsInt64(); ok {
 		return true

@@ -56,7 +56,7 @@ func (c *Codec) decodeChanged(raw []byte, earlier *Version, sharing bool) (_ any
 
 // update is the working memory of one call of decodeChanged.
 type update struct {
-	levels    [2]struct{ was, is [][]byte } // the fields of both versions, and those inside a field
+	levels    [2]struct{ was, is [][]byte } // the fields of both versions: of the object, and inside one field
 	unchanged []*member
 	changed   []byte // the changed and added fields, encoded as an object
 	inner     []byte // the changed and added fields inside a field
@@ -135,8 +135,8 @@ func content(field []byte) (message []byte, ok bool) {
 }
 
 // split returns, by field number, the bytes of all values of each field, with their tags. ok is
-// true only if all fields are members and in the order of their numbers, in which every Go encoder
-// writes them. In another order, the values of a field might not be adjacent.
+// true only if all fields are members, and if they are in the order of their numbers. Every Go
+// encoder writes them in that order. In another order, the values of a field might not be adjacent.
 func split(fields [][]byte, members []*member, message []byte) (_ [][]byte, ok bool) {
 	fields = append(fields[:0], make([][]byte, len(members))...)
 	last := protowire.Number(0)

@@ -29,7 +29,7 @@ type sweep struct {
 	credit float64   // number of objects that are due
 	after  string    // the last key visited
 
-	passed atomic.Int64 // the approximate number of keys up to after; read by other goroutines
+	passed atomic.Int64 // the approximate number of keys up to the key after; read by other goroutines
 }
 
 func newSweep(s *store.Store, period time.Duration, start float64) *sweep {

@@ -17,7 +17,7 @@ const (
 	// dictionaries follow changes of the objects.
 	sampleEvery = 384
 	renewFactor = 16
-	// sampleBytes is the maximum size of a sample: dictSamples of them must fit into a dictionary.
+	// sampleBytes is the maximum size of a sample: dictSamples samples must fit into a dictionary.
 	sampleBytes = maxDictBytes / dictSamples
 )
 

@@ -83,8 +83,8 @@ func (w *window) fill(base []byte, from int) {
 }
 
 // find returns a place in the base such that the n bytes there equal the n bytes at raw[at:]. It
-// sets p.distance to place - at. n is 0 if there is no such place. literals is the number of
-// literals before at.
+// sets p.distance to place minus at. n is 0 if there is no such place. literals is the number of
+// literals before the position at.
 func (p *patcher) find(at, literals int) (place, n int) {
 	if p.begins(at+p.distance, at) {
 		place = at + p.distance

@@ -74,9 +74,10 @@ func (s *Store) Cursor() *Cursor {
 }
 
 // NotifyingCursor returns a cursor for a handler. Like Cursor, it starts with all objects, but it
-// distinguishes objects by uid. Instead of signalling Ready, it calls to.Notify with owner, for the
-// first time before NotifyingCursor returns. If a change wakes several cursors with the same
-// notifier, there is one call for all of them. If to is nil, the cursor signals Ready.
+// distinguishes objects by uid. Instead of signalling Ready, it calls to.Notify with owner.
+// NotifyingCursor makes the first such call before it returns. If a change wakes several cursors
+// with the same notifier, there is one call for all of them. If to is nil, the cursor signals
+// Ready.
 //
 // A cursor that is behind returns two changes in these cases:
 //

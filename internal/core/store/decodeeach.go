@@ -17,10 +17,10 @@ const (
 )
 
 // decodeEach calls use with each of the objects and the result of its decodeOnce. It makes all
-// calls one after another, on the caller's goroutine, in no order. If there are many objects, other
-// goroutines decode them. Each of these goroutines has at most two decoded parts that the caller
-// has not used yet: one in the channel, and one that it is about to send. All of them have ended
-// when decodeEach returns.
+// calls one after another, on the caller's goroutine, in no particular order. If there are many
+// objects, other goroutines decode them. Each of these goroutines has at most two decoded parts
+// that the caller has not used yet: one in the channel, and one that it is about to send. All of
+// them have ended when decodeEach returns.
 func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) {
 	if len(objects) < 2*partObjects {
 		for _, o := range objects {

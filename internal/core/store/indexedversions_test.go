@@ -12,8 +12,8 @@ import (
 )
 
 // TestFuncIndexOfOldSnapshotsKeepsNothing checks that an index keeps no replaced version in memory
-// after queries with a snapshot from before the replacement. In different cases, the index is built
-// from that snapshot, was built earlier, or catches up to that snapshot.
+// after queries with a snapshot from before the replacement. There are three cases: the index is
+// built from that snapshot, it was built earlier, or it catches up to that snapshot.
 func TestFuncIndexOfOldSnapshotsKeepsNothing(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const n = 2 * dirtySlack

@@ -306,7 +306,7 @@ func (l *changeLog) trim() {
 	l.drop(to)
 }
 
-// drop drops all records before revision to.
+// drop drops all records whose revision is lower than to.
 func (l *changeLog) drop(to uint64) {
 	for ; l.base < to; l.base++ {
 		r := &l.records[l.head]

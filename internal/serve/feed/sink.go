@@ -372,7 +372,7 @@ func (s *sink) endRelist(resourceVersion string) bool {
 	var m wire.Meta
 	for _, o := range s.relisted {
 		if wire.ReadMeta(s.store.Encoding(), o.raw, &m) != nil || s.Put(&m, o.raw) != nil {
-			continue // cannot happen, since it was read before; the object's next event would repair it
+			continue // cannot happen, because it was read before; the object's next event would repair it
 		}
 		s.Flush() // apply changes one by one, in this order
 	}

@@ -11,7 +11,7 @@ import (
 // violated. Tests and the build tag invariants set it.
 var checking = checks.Invariants
 
-// checkSubscriptions is the number of subscriptions up to which the hub checks each of them.
+// If a hub has more than checkSubscriptions subscriptions, it does not check each subscription.
 const checkSubscriptions = 64
 
 // must ends the program if ok is false, and prints the rule and the state that violates it.

@@ -23,7 +23,7 @@ func newDrain(closing context.Context) drain {
 	return drain{begun: make(chan struct{}), ended: over, finish: end}
 }
 
-// Drain ends all watches as Close does, each at a random time within the duration over. A watch
+// Drain ends all watches as Close does, each at a random time within the given duration. A watch
 // that starts during the drain ends too. A watch that is still sending its initial events may
 // continue until the end of the drain. A watch that is being caught up may continue for drainGrace
 // after the end. The cache answers other requests until Close. Drain does not wait, and a second

@@ -72,7 +72,8 @@ func (p *FlushPacer) wait(t *flushTurn) time.Duration {
 	return min(time.Duration(max(p.active, p.previous))*p.share, p.longest) - since
 }
 
-// advance makes the window that contains the time now the current window. The caller holds p.mu.
+// advance starts a new window if the current window does not contain the time now. The caller holds
+// p.mu.
 func (p *FlushPacer) advance(now time.Time) {
 	number := int64(now.Sub(p.begun)/p.longest) + 1
 	if number <= p.window { // another watcher was faster

@@ -23,7 +23,7 @@ type History struct {
 	relistedTo atomic.Uint64 // the last revision of any relist; the highest number while a relist runs
 }
 
-// relistRange says that a relist at rv added the revisions after from, including the revision to.
+// relistRange says that a relist at rv added the revisions from+1, from+2, …, to.
 type relistRange struct{ from, to, rv uint64 }
 
 // maxRelists bounds the relists that a History keeps. For older revisions, relisted always returns

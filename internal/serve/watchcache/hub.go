@@ -14,7 +14,7 @@ import (
 // concurrent use.
 type hub struct {
 	cache *Cache
-	n     atomic.Int64 // the size of all
+	n     atomic.Int64 // len(all)
 
 	mu        sync.Mutex
 	cursor    *store.Cursor // at the next change to dispatch; nil exactly while all is empty

@@ -18,7 +18,8 @@ type writeDeadline struct {
 	control *http.ResponseController
 	started atomic.Int64 // start of the current write, as returned by since; 0: none
 	source  atomic.Pointer[changeSource]
-	// catchUp contains the changes that the watcher took from source to be caught up. nil: none.
+	// catchUp contains the changes with which the watcher is being caught up; it has taken them from
+	// source. nil: none.
 	catchUp atomic.Pointer[changeQueue]
 	// sending is the time, as returned by since, from which the watcher has been sending without
 	// catching up. 0: the watcher has caught up.
