@@ -56,7 +56,7 @@ func (c *Codec) decodeChanged(raw []byte, earlier *Version, sharing bool) (_ any
 
 // update is the working memory of one call of decodeChanged.
 type update struct {
-	levels    [2]struct{ was, is [][]byte } // the fields of both versions: of the object, and inside one field
+	levels    [2]struct{ was, is [][]byte } // fields of both versions: of the object, inside a field
 	unchanged []*member
 	changed   []byte // the changed and added fields, encoded as an object
 	inner     []byte // the changed and added fields inside a field
