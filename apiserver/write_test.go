@@ -73,7 +73,7 @@ func createDeployment(t *testing.T, ts *testServer, deployments typedappsv1.Depl
 	return d
 }
 
-// updateDeployment updates a deployment and its status, and checks the changes of each.
+// updateDeployment updates a deployment, and then its status. It checks what each update changes.
 func updateDeployment(t *testing.T, deployments typedappsv1.DeploymentInterface, d *appsv1.Deployment) {
 	t.Helper()
 	d = d.DeepCopy()

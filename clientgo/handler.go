@@ -128,8 +128,8 @@ func (r *registration) HasSyncedChecker() cache.DoneChecker {
 	return checker{"SharedIndexInformer " + r.informer.name + " + event handler " + r.delivery.Name(), r.delivery.Synced()}
 }
 
-// ShutdownChan returns a channel that is closed when the handler was removed, or the informer has
-// stopped, and no call of the handler is active.
+// ShutdownChan returns a channel that is closed when the handler will not be called again: the
+// handler was removed or the informer has stopped, and no call is active.
 func (r *registration) ShutdownChan() <-chan struct{} { return r.delivery.Done() }
 
 // handle passes an event to the handler, or logs why it cannot. The caller of handle recovers the

@@ -19,7 +19,8 @@ import (
 // shutDownHandler removes a handler and waits until its last call has returned.
 var shutDownHandler = cache.ShutDownEventHandler
 
-// TestTypedInformer checks that a factory's typed informer and its untyped informer are the same.
+// TestTypedInformer checks that a factory's typed informer and untyped informer of a resource share
+// their indexers: they are one informer.
 func TestTypedInformer(t *testing.T) {
 	pods := NewSharedInformerFactoryWithOptions(fake.NewClientset(), 0).Core().V1().Pods()
 	check.NoError(t, pods.TypedInformer().AddTypedIndexers(coreinformers.PodIndexers{"probe": func(*corev1.Pod) ([]string, error) { return nil, nil }}))

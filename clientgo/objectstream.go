@@ -236,9 +236,9 @@ func statusError(object runtime.Object) error {
 }
 
 // expectedObject describes the objects that an informer accepts from watches. The informer logs and
-// skips events with other objects. client-go's reflector has the same rules: an object must have
-// the Go type of the informer's example. An unstructured object must have the kind that the example
-// states. No object may be a Table.
+// skips events with other objects. An object must have the Go type of the informer's example. An
+// unstructured object must have the kind that the example states. No object may be a Table.
+// client-go's reflector has the same rules.
 type expectedObject struct {
 	goType reflect.Type            // nil accepts any type
 	gvk    schema.GroupVersionKind // the kind in an unstructured example; empty accepts any kind

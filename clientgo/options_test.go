@@ -166,8 +166,9 @@ func TestHandlerLogger(t *testing.T) {
 	}
 }
 
-// TestResync checks that a handler with a resync period receives each object once per period, but
-// at most once a second. A handler without a period must receive no resyncs.
+// TestResync checks that a handler with a resync period receives each object once per period. A
+// period shorter than a second must count as one second. A handler with the period 0 must receive
+// no resyncs.
 func TestResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := newFakeSource(t)

@@ -16,9 +16,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestRepeatedEvent checks that an event with an older version than the stored one changes nothing;
-// a server may repeat events. For objects without a uid, as with fake clientsets, the informer must
-// store the version of the last event instead.
+// TestRepeatedEvent checks that an event with an older version than the stored version changes
+// nothing, because a server may repeat events. If the object has no uid, as with fake clientsets,
+// the informer must instead store the version of the last event.
 func TestRepeatedEvent(t *testing.T) {
 	events := watch.NewFake()
 	inf := NewSharedIndexInformer(podSource("", events), &corev1.Pod{}, 0, nil)

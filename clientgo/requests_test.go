@@ -75,7 +75,7 @@ func brokenConnection(t *testing.T, op string, why error) {
 	}
 }
 
-// asks returns functions that call the methods of l like a reflector, by name.
+// asks returns functions, by name. Each function calls one method of l as a reflector does.
 func (l *listWatch) asks(ctx context.Context) map[string]func() error {
 	return map[string]func() error{
 		"newest": func() error { _, err := l.NewestVersion(ctx, metav1.ListOptions{ResourceVersion: "100"}); return err },

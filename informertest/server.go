@@ -243,8 +243,8 @@ func (s *Server) Advance(n uint64) {
 	s.rv += n
 }
 
-// Compact drops all past changes and all continue tokens. The server answers 410 to requests with
-// an older resourceVersion or token.
+// Compact drops all past changes and all continue tokens. The server then answers 410 to requests
+// with an older resourceVersion, or with a continue token from before Compact.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

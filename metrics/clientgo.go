@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// NewClientGoCollector returns a collector of two metrics with client-go's names and labels,
-// informer_store_resource_version and informer_queued_items, so that existing dashboards and alerts
+// NewClientGoCollector returns a collector of two metrics, informer_store_resource_version and
+// informer_queued_items. They have client-go's names and labels, so existing dashboards and alerts
 // work. It covers the same informers as NewCollector. A program that imports k8s.io/component-base
 // may already have registered client-go's metrics in a registry; MustRegister then panics. The
 // collector has no state and no goroutine. It is safe for concurrent use.
