@@ -225,8 +225,8 @@ func nameOf(key string) pack.Name {
 	return pack.Name{Group: key[:i], Object: key}
 }
 
-// publishValues stores the decoded values that callers passed to PutAs with their versions, so that
-// handlers need not decode these versions. If the store has no handler, publishValues drops the
+// publishValues attaches to each new version the decoded value that the caller has passed to PutAs.
+// So handlers need not decode the version. If the store has no handler, publishValues drops the
 // values. The caller holds the store's lock.
 func (b *batch) publishValues(s *Store) {
 	handled := s.log.handlers.Load() > 0

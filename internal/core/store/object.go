@@ -60,9 +60,9 @@ const (
 	flagMade                  // the stored bytes differ from the received bytes: see PutAs
 )
 
-// objectOverhead is the size of an Object in memory, by the allocator's size classes. Each of these
-// bytes costs two bytes at the peak of a first sync, because the garbage collector lets the heap
-// grow to twice the live memory.
+// objectOverhead is the size of an Object in memory, rounded up to the allocator's size class. Each
+// of these bytes costs two bytes at the peak of a first sync, because the garbage collector lets
+// the heap grow to twice the live memory.
 const objectOverhead = 128
 
 // live reports whether this version is in the table.

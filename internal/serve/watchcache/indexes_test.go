@@ -41,7 +41,7 @@ func (tc *testCache) index(name string) (out IndexStats, ok bool) {
 }
 
 // TestIndexOnDemand checks that the cache builds an index for a requirement that clients repeat.
-// The index gives the same results and visits no other objects.
+// With the index, a query must return the same objects, and visit only objects that match.
 func TestIndexOnDemand(t *testing.T) {
 	for name, query := range map[string]string{"l:color": "labelSelector=color%3Dc7", "f:spec.color": "fieldSelector=spec.color%3Dc7"} {
 		t.Run(name, func(t *testing.T) {
