@@ -20,12 +20,12 @@ import (
 // Mirror blocks until ctx ends, and then returns nil, or until the sink fails, and then returns the
 // sink's error.
 //
-// The options may have at most one namespace and one selector. With several, a replace for one of
-// them would remove the objects of the others. And when an object no longer matches one selector,
-// the sink could not detect whether it still matches another. Mirror also uses the options Name,
-// Resource, Scheme, Shard, DropFields, ListWatch and OnStatus. It rejects Indexes and ignores the
-// other options. It returns ErrInvalidOptions for a nil cfg, a nil sink or invalid options, or an
-// error about the content of cfg.
+// The options may have at most one namespace and one selector. With several, a replace for one
+// namespace or selector would remove the objects of the others. And when an object no longer
+// matches one selector, the sink could not detect whether it still matches another. Mirror also
+// uses the options Name, Resource, Scheme, Shard, DropFields, ListWatch and OnStatus. It rejects
+// Indexes and ignores the other options. It returns ErrInvalidOptions for a nil cfg, a nil sink or
+// invalid options, or an error about the content of cfg.
 func Mirror[T Object](ctx context.Context, cfg *rest.Config, opts Options, sink Sink) error {
 	switch {
 	case cfg == nil:

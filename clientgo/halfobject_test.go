@@ -43,7 +43,7 @@ func (h *halfObject) UnmarshalJSON([]byte) error          { panic("not implement
 func (h *halfObject) GetAnnotations() map[string]string   { panic("not implemented") }
 func (h *halfObject) GetObjectMeta() (none metav1.Object) { panic("not implemented") }
 
-// slimObject, unlike halfObject, can be encoded. Its metadata implements metav1.Object, but most
+// slimObject can be encoded, unlike halfObject. Its metadata implements metav1.Object, but most
 // methods of the metadata panic.
 type slimObject struct {
 	metav1.TypeMeta `json:",inline"`

@@ -182,7 +182,7 @@ func TestIssue111370NoPinnedArray(t *testing.T) {
 			list := &corev1.PodList{Items: make([]corev1.Pod, 1000)}
 			for i := range list.Items {
 				list.Items[i] = *pod(strconv.Itoa(i), "1")
-				// Nanoseconds cannot be encoded, so that the store keeps the objects themselves.
+				// Nanoseconds cannot be encoded, so the store keeps the objects themselves.
 				list.Items[i].CreationTimestamp.Time = time.Unix(1, 5)
 			}
 			array = weak.Make(&list.Items[0])

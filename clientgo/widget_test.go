@@ -25,7 +25,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// Widget is the Go type of a custom resource, like those that users write.
+// Widget is the Go type of a custom resource, like the types that users write.
 type Widget struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

@@ -208,7 +208,7 @@ func failure(code int32, reason metav1.StatusReason, message string) *metav1.Sta
 	return &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
 }
 
-// EndWatches ends all watches cleanly, as their deadline does.
+// EndWatches ends all watches cleanly, as if their deadlines had passed.
 func (s *Server) EndWatches() { s.toWatchers(frame{last: ended}) }
 
 // BreakWatches breaks the connections of all watches.
