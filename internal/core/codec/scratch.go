@@ -51,7 +51,12 @@ type scratch struct {
 	making  int     // the start of the field that makeShared decodes now; -1 means none
 	found   []value // the shared values of the current object
 
-	texts [2048]struct {
+	// previous contains the first texts of the previous object, in their order, each of at most
+	// longestText bytes. place is the number of texts of the current object. Two versions of an object
+	// are usually decoded one after the other, and have most texts at the same places.
+	previous [64]string
+	place    int
+	texts    [2048]struct {
 		mark uint32 // the mark of the last value that is not in held
 		held string
 	}
@@ -87,16 +92,29 @@ func (s *scratch) reset() {
 		s.tokens = nil
 	}
 	s.tokens, s.pieces, s.shape, s.image, s.taken = s.tokens[:0], s.pieces[:0], nil, nil, 0
-	s.differences = s.differences[:0]
+	s.differences, s.place = s.differences[:0], 0
 	clear(s.found)
 	s.found = s.found[:0]
 }
 
-// text returns string(b), from the cache if possible.
+// text returns string(b), from the previous object or the cache if possible.
 func (s *scratch) text(b []byte) string {
 	if len(b) > longestText {
 		return string(b)
 	}
+	if s.place == len(s.previous) {
+		return s.cachedText(b)
+	}
+	previous := &s.previous[s.place]
+	s.place++
+	if *previous != string(b) {
+		*previous = s.cachedText(b)
+	}
+	return *previous
+}
+
+// cachedText returns string(b), from the cache if possible.
+func (s *scratch) cachedText(b []byte) string {
 	hash := hashOf(b)
 	p := &s.texts[hash%uint64(len(s.texts))]
 	if p.held == string(b) {
