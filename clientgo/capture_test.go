@@ -226,7 +226,8 @@ func TestCaptureCompression(t *testing.T) {
 	}
 }
 
-// opaque is a RoundTripper that does not return the RoundTripper that it wraps.
+// opaque is a RoundTripper without the method WrappedRoundTripper, so no caller can find the
+// RoundTripper that it uses.
 type opaque struct{}
 
 func (opaque) RoundTrip(req *http.Request) (*http.Response, error) {

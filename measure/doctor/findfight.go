@@ -216,7 +216,8 @@ func (w *objectWrites) add(e *evidence.Event, by writer) {
 	}
 }
 
-// writers returns the first maxWriters writers of the object, the one with the most writes first.
+// writers returns the counted writers of the object, sorted by their numbers of writes, highest
+// first. Only the maxWriters writers that wrote earliest are counted.
 func (w *objectWrites) writers() []share {
 	return slices.SortedStableFunc(slices.Values(w.by), func(a, b share) int { return cmp.Compare(b.n, a.n) })
 }

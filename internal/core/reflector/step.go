@@ -31,8 +31,9 @@ const (
 	maxCheapFailures = 22
 	quickRefusal     = time.Second
 	// cheapObjects is the number of small objects per second that lists may transfer. While no watch
-	// stays open, the waits before the first maxCheapLists lists depend only on that rate; see
-	// listBackoffAttempt. A larger object counts as several small ones, each of smallObject bytes.
+	// stays open, the waits before the first maxCheapLists lists stop growing when the lists stay
+	// below that rate; see listBackoffAttempt. A larger object counts as several small ones, each of
+	// smallObject bytes.
 	cheapObjects  = 1000
 	smallObject   = 8 << 10
 	maxCheapLists = 12

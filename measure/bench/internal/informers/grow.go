@@ -25,9 +25,8 @@ var growVerb = Verb{
 	Short: "How the figures of an informer grow",
 }
 
-// GrowthFigures are the figures of a point of a Grower. A point with several informers has only the
-// figures of the sync. A point whose several informers have several handlers also has the figures
-// of events.
+// GrowthFigures are the figures of a point of a Grower. The figures about events are missing if the
+// point has several informers with one handler each.
 var GrowthFigures = []figures.Figure{
 	figures.Lower("syncSeconds", "time to sync", figures.Seconds),
 	figures.Lower("cpuSeconds", "CPU to sync", figures.Seconds),
