@@ -10,8 +10,8 @@ import (
 // apiModule is the module of the built-in types. It has one package per version of a group.
 const apiModule = "k8s.io/api/"
 
-// irregularGroups maps the directory of a group to the group's name. It omits the regular groups,
-// whose names are the directory's name and ".k8s.io".
+// irregularGroups maps the directory of a group to the group's name. It omits the regular groups:
+// the name of such a group is the directory's name followed by ".k8s.io".
 var irregularGroups = map[string]string{
 	"core": "", "apps": "apps", "autoscaling": "autoscaling", "batch": "batch", "extensions": "extensions", "policy": "policy",
 	"apiserverinternal": "internal.apiserver.k8s.io",

@@ -32,10 +32,10 @@ func (t EventType) String() string { return store.ChangeType(t).String() }
 // object; other methods do not. An event is safe for concurrent use, and a handler may store it:
 // the event then keeps up to two versions of the object in memory.
 //
-// The uid identifies an object, not its name. A handler receives Added and Deleted for each object,
-// even if a new object took the object's name. The same is true for objects that were created and
-// deleted while the handler lagged, with one limit: of these objects, the handler receives only the
-// newest 16,384.
+// An event's object is identified by its uid, not by its name. A handler receives Added and Deleted
+// for each object, even if a new object took the name of a deleted object. The same is true for
+// objects that were created and deleted while the handler lagged, with one limit: of these objects,
+// the handler receives only the newest 16,384.
 type Event[T Object] struct {
 	Type EventType
 	// Initial is true for the Added events of the objects in the informer's first list, and of the

@@ -76,7 +76,8 @@ func TestIndexOfAnotherType(t *testing.T) {
 }
 
 // TestSharedInformerAfterRelease checks that a released SharedInformer rejects handlers. Otherwise
-// no Release would remove such a handler, and a stopped informer would not call it.
+// such a handler would stay registered while the informer has another user, because no later
+// Release removes it. If the informer has stopped, the handler would never be called.
 func TestSharedInformerAfterRelease(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
@@ -97,7 +98,7 @@ func TestSharedInformerAfterRelease(t *testing.T) {
 	check.NoError(t, f.Shutdown())
 }
 
-// TestShutdownDuringAcquire checks that after a Shutdown during Acquire no informer runs: either
+// TestShutdownDuringAcquire calls Shutdown during Acquire. No informer may run afterwards: either
 // Shutdown stops the informer, or Acquire returns ErrStopped.
 func TestShutdownDuringAcquire(t *testing.T) {
 	for range 200 {

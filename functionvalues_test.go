@@ -14,8 +14,8 @@ import (
 )
 
 // TestFactorySharesFunctionIndexes checks that users share an index by function if they use the
-// same Index value or the same function value. It also checks that Acquire with another function
-// under the same name returns an error and adds no index.
+// same Index value or the same function value. If an index of the informer has the same name but
+// another definition, Acquire must return an error and add no index.
 func TestFactorySharesFunctionIndexes(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")

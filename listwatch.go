@@ -21,7 +21,7 @@ type ListWatch struct {
 	// after a restart of the server then do not all end together. Servers count in whole seconds, so
 	// the shortest timeout is 1 s. If watches keep breaking off, and have sent nothing for 90 s in
 	// total, the next WATCH has a timeout of 3 s. Servers send a bookmark shortly before the timeout,
-	// so the informer receives it before the watch breaks off. The default is 5 minutes.
+	// so the informer can receive a bookmark before this WATCH breaks off. The default is 5 minutes.
 	WatchTimeout time.Duration
 	// BookmarkDeadline is how long the informer waits for the next initial event in ModeWatchList. If
 	// the server sends no event for that long, and has not completed the initial events with a
@@ -68,10 +68,10 @@ const (
 	// zero value.
 	ConsistencyMostRecent Consistency = iota
 	// ConsistencyAny accepts the state in the server's cache: the informer requests resourceVersion
-	// "0", or a state that is not older than the informer's own. A server before Kubernetes 1.31 needs
-	// less CPU and memory for this answer, which may be some seconds old. After a "too old" error, and
-	// after the server's state went back in time, the informer requests the most recent state, as with
-	// ConsistencyMostRecent.
+	// "0", or a state that is not older than the informer's own. The state may be some seconds old. A
+	// server before Kubernetes 1.31 needs less CPU and memory for it than for the most recent state.
+	// After a "too old" error, and after the server's state went back in time, the informer requests
+	// the most recent state, as with ConsistencyMostRecent.
 	ConsistencyAny
 )
 
@@ -80,9 +80,9 @@ func (c Consistency) String() string { return reflector.Consistency(c).String() 
 
 // Backoff sets how long to wait before a retry. The first wait is Min. Each further wait is twice
 // as long, up to Max. Each wait is then shortened at random by up to a half. A wait is at least as
-// long as the server's Retry-After; a Retry-After of more than 2 minutes counts as 2 minutes. While
-// the server does not answer, or answers 5xx within a second, it may recover soon. For the first 22
-// such failures, the waits do not exceed twice Min.
+// long as the server's Retry-After; a Retry-After of more than 2 minutes counts as 2 minutes. A
+// server that does not answer, or that answers 5xx within a second, may recover soon. After each of
+// the first 22 such failures, the wait does not exceed twice Min.
 type Backoff struct {
 	Min time.Duration // the default is 0.8 s
 	Max time.Duration // the default is 30 s

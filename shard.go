@@ -2,15 +2,15 @@ package weir
 
 import "github.com/weirproject/weir/internal/core/shard"
 
-// Shard is part Index, counted from 0, of Count equal parts of a resource's objects. The zero value
-// selects all objects. If informers with the same Count have the indexes 0 to Count-1, they
+// Shard selects one of Count equal parts of a resource's objects. Index is the number of the part,
+// from 0 to Count-1. The zero value selects all objects. Informers with all indexes of one Count
 // together store each object exactly once (KEP-5866).
 //
 // A hash of the object's uid decides its shard, so an object moves to another shard only when Count
 // changes. To change Count without a gap, start informers with the new Count, wait until they have
-// synced, and then stop the old informers. At any time at least one informer then stores each
-// object. When the new informers have synced, one old and one new informer store each object, until
-// the old informers stop.
+// synced, and then stop the old informers. At each moment, each object is then in the store of at
+// least one informer. Between the sync of the new informers and the stop of the old ones, it is in
+// the stores of one old and one new informer.
 type Shard struct {
 	Index, Count int
 }

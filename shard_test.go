@@ -112,8 +112,9 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// handled contains the uid of each object, by key, that a handler of any shard has received and
-// whose deletion no handler has received.
+// handled maps the key of an object to its uid. It contains the objects that a handler of any shard
+// has received. When a handler of any shard receives the deletion of an object, the object is
+// removed from the map.
 type handled struct {
 	mu   sync.Mutex
 	held map[string]string

@@ -40,8 +40,8 @@ type Sink interface {
 	// BeginReplace starts a replace. The previous replace has ended or was aborted.
 	BeginReplace() error
 	// EndReplace ends the replace: the sink's new state is exactly the objects that Put has added
-	// since BeginReplace and Delete has not removed. The state has the version resourceVersion.
-	// resourceVersion is "" if the server's lists have no resourceVersion.
+	// since BeginReplace and Delete has not removed. The argument is the version of this state, or ""
+	// if the server's lists have no resourceVersion.
 	EndReplace(resourceVersion string) error
 	// AbortReplace abandons the replace, because it broke off, its state is not valid, or ctx has
 	// ended. The sink keeps its state from before the replace.
@@ -52,17 +52,17 @@ type Sink interface {
 	// record's Raw is valid only during the call.
 	Put(Record) error
 	// Delete removes the object of a namespace and name, if the sink has one. The record is the
-	// object's last state. The record has only namespace and name if Mirror detects the deletion only
-	// because a new object of another shard has the same name. Mirror may also call Delete during a
-	// replace.
+	// object's last state, with one exception: if Mirror detects the deletion only because a new
+	// object of another shard has the same name, the record has only namespace and name. Mirror may
+	// also call Delete during a replace.
 	Delete(Record) error
 	// Commit reports that the sink has received everything up to a resourceVersion, except for objects
 	// that Mirror cannot read. Status.Skipped counts the unreadable objects; a sink that must receive
 	// them later has to discard its stored version, so that the next Mirror starts with a replace.
 	// Mirror calls Commit before each wait for the network and after at most 128 changes. It also
 	// calls Commit without a change, when the server reports that nothing changed. It does not call
-	// Commit during a replace. The version is "" if the stored state cannot be resumed: for example
-	// after an EndReplace with version "".
+	// Commit during a replace. The version is "" if Mirror could not resume a watch from the sink's
+	// state: for example after an EndReplace with version "".
 	Commit(resourceVersion string) error
 }
 

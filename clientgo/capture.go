@@ -56,7 +56,7 @@ type capture struct {
 	answers    int  // number of responses to requests of the verb
 	stubbed    int  // number of responses that were replaced by a stub
 	mismatched bool // the caller has received a real response and will receive no stub
-	ownPages   bool // the first mismatch was another page than requested: the caller pages by itself
+	ownPages   bool // the first mismatch was a page that List was not called for: List pages itself
 	expired    bool // the requested page has expired: client-go's pager then lists all objects instead
 	closed     bool
 }

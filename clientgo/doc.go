@@ -8,12 +8,12 @@
 // [NewMetadataSharedInformerFactory] need a rest.Config, because their informers read the bodies of
 // LISTs and WATCHes themselves. To use the program's own client instead, pass its config to [Wrap]
 // before you build the client. Then call [NewSharedInformerFactoryWithOptions],
-// [NewFilteredSharedInformerFactory], or the dynamic or metadata function of the same form: they
-// have the arguments of client-go's functions. [NewSharedIndexInformer] accepts any
-// cache.ListerWatcher. If the ListerWatcher's client was built from a config that was passed to
-// Wrap, the informer captures the responses: it reads the bodies itself, and the client receives
-// empty responses. Otherwise, for example with a fake clientset, the informer uses the results of
-// List and Watch.
+// [NewFilteredSharedInformerFactory], or the corresponding function for a dynamic or a metadata
+// factory. These functions have the arguments of client-go's functions. [NewSharedIndexInformer]
+// accepts any cache.ListerWatcher. If the ListerWatcher's client was built from a config that was
+// passed to Wrap, the informer captures the responses: it reads the bodies itself, and the client
+// receives empty responses. Otherwise, for example with a fake clientset, the informer uses the
+// results of List and Watch.
 //
 // # Stored objects
 //

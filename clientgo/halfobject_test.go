@@ -86,8 +86,8 @@ var halfMade = map[string]struct {
 	}},
 }
 
-// TestHalfImplementedObjects checks that the informer stores objects that implement only the
-// methods which client-go's informers call, and passes them to handlers.
+// TestHalfImplementedObjects uses objects that implement only the methods which client-go's
+// informers call. The informer must store these objects and pass them to handlers.
 func TestHalfImplementedObjects(t *testing.T) {
 	makers := map[string]constructor{"client-go": cache.NewSharedIndexInformer}
 	for name, opts := range map[string]Options{

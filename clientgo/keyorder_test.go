@@ -145,9 +145,9 @@ func (p protobufOnly) SupportedMediaTypes() []runtime.SerializerInfo {
 	return nil
 }
 
-// TestClientOfFewTypes checks that a client of few types can decode the stub response: its scheme
-// contains only pods and the types that every client needs. The client must also succeed if it
-// cannot decode JSON.
+// TestClientOfFewTypes uses a client whose scheme contains only pods and the types that every
+// client needs. This client must be able to decode the stub response. The client must also succeed
+// if it cannot decode JSON.
 func TestClientOfFewTypes(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 20})
 	few := runtime.NewScheme()

@@ -18,8 +18,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// probePage is the limit, in objects, of a probe for a List that seems to read page after page.
-// client-go's pager uses the same limit.
+// probePage is the number of objects that a probe requests from a List that seems to read page
+// after page. client-go's pager uses the same limit.
 const probePage = 500
 
 // NewestVersion lists one object and returns the list's resourceVersion. It captures nothing,
@@ -53,7 +53,7 @@ func (l *listWatch) NewestVersion(ctx context.Context, o metav1.ListOptions) (st
 		return "", err
 	}
 	switch n := int64(meta.LenList(object)); {
-	case listMeta.Continue != "", n <= o.Limit && p.seen.Load(): // only the first page
+	case listMeta.Continue != "", n <= o.Limit && p.seen.Load(): // List read only one page
 		l.pagesItself.Store(false)
 	case n > o.Limit:
 		l.pagesItself.Store(true)

@@ -63,9 +63,9 @@ func newResponseMatcher(example runtime.Object, userScheme *runtime.Scheme) resp
 	return responseMatcher{goTypeName: reflect.TypeOf(example).Elem().Name()}
 }
 
-// describe sets the resource if the kind is unknown and the argument objects is the text of a
-// resource. The argument is client-go's description of the informer's objects. For dynamic
-// informers it is the resource that NewFilteredDynamicInformer received.
+// describe receives client-go's description of the informer's objects. For dynamic informers the
+// description is the resource that NewFilteredDynamicInformer received. If the informer's kind is
+// unknown and the description is the text of a resource, describe sets the resource.
 func (m *responseMatcher) describe(objects string) {
 	groupVersion, resource, _ := strings.Cut(objects, ", Resource=")
 	group, version, _ := strings.Cut(groupVersion, "/")
@@ -197,9 +197,10 @@ func (m *responseMatcher) emptyListType(resource schema.GroupVersionResource, ty
 	return wire.TypeMeta{APIVersion: "v1", Kind: "List"} // an unstructured client decodes any list
 }
 
-// hasWireForm reports whether this package can decode objects of a pointer's type from servers'
-// responses. It returns false for internal types, whose ObjectMeta has no json tag: the codec of
-// their client converts them from an API version.
+// hasWireForm reports whether this package can decode a server's response to objects of type t, a
+// pointer to a struct. It returns false for internal types, whose field ObjectMeta has no json tag:
+// a server sends objects of an API version, and only the client's codec can convert them to an
+// internal type.
 func hasWireForm(t reflect.Type) bool {
 	for _, f := range reflect.VisibleFields(t.Elem()) {
 		if f.Type != reflect.TypeFor[metav1.ObjectMeta]() && f.Type != reflect.TypeFor[*metav1.ObjectMeta]() {

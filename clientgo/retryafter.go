@@ -84,9 +84,9 @@ func hideBroken(req *http.Request, err error) error {
 	return &brokenError{err: err}
 }
 
-// restore makes the error visible that hideBroken has hidden, and ends the hiding of errors and
-// headers. It adds the value of the Retry-After header to the error that the client built from the
-// response, unless the response body had a larger value.
+// restore makes an error visible again that hideBroken has hidden, and ends the hiding of errors
+// and headers. It adds the value of the removed Retry-After header to the error that the client
+// built from the response, unless the response body had a larger value.
 func (r *retryAfter) restore(err error) error {
 	r.ended.Store(true)
 	if broken, ok := errors.AsType[*brokenError](err); ok {

@@ -33,8 +33,8 @@ type sink struct {
 	// sharesTransformed is true if handlers may receive the values that the transform returned,
 	// without a copy.
 	sharesTransformed bool
-	// published is an empty store of client-go, or nil. client-go publishes the resourceVersion that
-	// the sink passes to its Bookmark as a metric.
+	// published is an empty store of client-go, or nil. The sink passes its resourceVersion to the
+	// method Bookmark of this store, and client-go publishes this resourceVersion as a metric.
 	published cache.Store
 	failures  transformLog
 }
@@ -165,7 +165,7 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		changed, err := s.transformed(copied(object))
 		switch {
 		case err == nil && s.rename(m, changed):
-		case t == wire.Deleted: // delete the object also if the transform fails
+		case t == wire.Deleted: // delete the object even if the transform fails
 			s.renames.apply(m)
 		case err != nil:
 			return fmt.Errorf("%w: %w", errTransform, err)

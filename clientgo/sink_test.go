@@ -14,9 +14,9 @@ import (
 )
 
 // TestTransformOnRelist checks that a relist calls the transform only for objects whose bytes
-// differ from the bytes received before. It checks this for transforms that change various fields,
-// also the uid, and after a restore of the server from a backup. The objects that List returned are
-// encoded for the comparison.
+// differ from the bytes received before. The transforms change various fields, including the uid.
+// The test also restores the server from a backup. For the comparison, the informer encodes objects
+// that List returned.
 func TestTransformOnRelist(t *testing.T) {
 	for name, test := range map[string]struct {
 		returned bool

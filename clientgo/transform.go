@@ -33,9 +33,10 @@ func (s *sink) transformed(value any) (changed any, err error) {
 	return s.transform(value)
 }
 
-// transformAndPut stores the result of transformed, encoded if possible. received are the bytes
-// that the value was decoded from, or nil. The store records the server's uid even if the transform
-// changes the uid, so that it recognizes the object when the server sends the object again.
+// transformAndPut calls the function transformed and stores the value that it returns, encoded if
+// possible. The argument received is the bytes from which the untransformed value was decoded, or
+// nil. The store records the server's uid even if the transform changes the uid, so that it
+// recognizes the object when the server sends the object again.
 func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func() (any, error)) error {
 	value, err := transformed()
 	if err == nil {

@@ -52,7 +52,7 @@ const policy = "default-src 'none'; style-src 'self'; img-src data:; script-src 
 //	/informers                                     everything
 //	/stream                                        the same, as server-sent events, once a second
 //	/history?informer=NAME&key=NAMESPACE/NAME      the changes of one object in the change log
-//	/history?informer=NAME&key=…&for=30s           and those of the next 30 s; five minutes at most
+//	/history?informer=NAME&key=…&for=30s           also changes of the next 30 s; at most 5 minutes
 //	/history/stream?informer=NAME&key=…            the same as server-sent events, without an end
 //
 // In a process with a proxy, proxy=URL&resource=deployments.apps replaces informer=NAME.
@@ -126,9 +126,9 @@ type events struct {
 	control *http.ResponseController
 }
 
-// newEvents starts a response of server-sent events. It returns false for a HEAD request: the
-// caller must then send nothing, because net/http drops the body: no write would ever fail and end
-// the stream.
+// newEvents starts a response of server-sent events. It returns false for a HEAD request. The
+// caller must then send nothing: net/http drops the body of such a response, so no write would fail
+// and the stream would never end.
 func newEvents(w http.ResponseWriter, r *http.Request) (*events, bool) {
 	header(w, "text/event-stream")
 	return &events{w, http.NewResponseController(w)}, r.Method != http.MethodHead

@@ -124,8 +124,8 @@ func (c *changes[T]) shown(item weir.Item[T]) string {
 	return item.Name()
 }
 
-// fit makes the columns wide enough for first, the additional cells of the first row, and for the
-// names of all stored objects. It reads only names, which need no decoding.
+// fit makes the columns wide enough for the names of all stored objects, and for the additional
+// cells of the first row (first). It reads only names, which need no decoding.
 func (c *changes[T]) fit(first []string) {
 	var namespace, name string
 	for item := range c.inf.Snapshot().Items() {

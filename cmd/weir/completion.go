@@ -55,7 +55,7 @@ func (c completion) resources(cmd *cobra.Command, args []string, word string) ([
 	}
 	before := word[:strings.LastIndexByte(word, ',')+1]
 	names := c.ask(cmd.Context(), func(ctx context.Context, client *source.Discovery) []string {
-		lists, _ := client.All(ctx) // Errors are ignored: lists has the groups that answered.
+		lists, _ := client.All(ctx) // Errors are ignored: lists has the groups without errors.
 		return watchableNames(lists)
 	})
 	given := strings.Split(before, ",")

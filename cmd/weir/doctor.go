@@ -252,7 +252,7 @@ func examine(cmd *cobra.Command, d *doctor.Doctor, names []string) (evidence.Cou
 		err  error
 	}
 	ended := make(chan result, 1)
-	go func() { // ends when the logs are read, or after an interrupt with the process
+	go func() { // ends when the logs are read; after an interrupt, it ends with the process
 		read, err := addAll(d, names, cmd.InOrStdin(), p)
 		ended <- result{read, err}
 	}()

@@ -230,7 +230,7 @@ type syncSummary struct {
 type syncReport struct {
 	Resource        string  `json:"resource"`
 	Objects         int     `json:"objects"`
-	WireBytes       int64   `json:"wireBytes"` // received; of compressed answers, the compressed size
+	WireBytes       int64   `json:"wireBytes"` // received, before decompression
 	HeldBytes       int64   `json:"heldBytes"` // in memory, for all purposes
 	SyncSeconds     float64 `json:"syncSeconds"`
 	Requests        int64   `json:"requests"` // of the informer

@@ -103,7 +103,8 @@ func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func()
 		return nil, nil, err
 	}
 	says := fmt.Sprintf("no cluster is configured; the upstream is an embedded API server with %s pods", humanize.Count(demoPods))
-	more = []string{"--kubeconfig=" + upstream, "--authentication-skip-lookup"} // it publishes no CAs
+	// The embedded server publishes no CAs.
+	more = []string{"--kubeconfig=" + upstream, "--authentication-skip-lookup"}
 	if !hasFlag(args, "--resources") {
 		more = append(more, "--resources=pods")
 	}
