@@ -56,8 +56,8 @@ func boxing(root reflect.Type) map[reflect.Type]bool {
 }
 
 // newBox returns the box for a pointer to the value that f describes. It returns nil if the value
-// is a struct with fields, because a pointer to such a value keeps other memory even with a box. It
-// also returns nil for managed fields, because no program keeps a pointer to them.
+// is a struct with fields: the fields may refer to other memory of the object, which a box would
+// not free. It also returns nil for managed fields, because no program keeps a pointer to them.
 func newBox(f *field) *box {
 	switch f.kind {
 	case text:

@@ -22,8 +22,8 @@ type compiler struct {
 	boxes    bool // the current field is in a struct of boxing
 }
 
-// message returns the message of a type. ok is false if the tables cannot describe the type, so
-// that Unmarshal must decode it.
+// message returns the message of a type. If the tables cannot describe the type, ok is false, and
+// Unmarshal must decode it.
 func (c *compiler) message(t reflect.Type) (*message, bool) {
 	if m, ok := c.messages[t]; ok {
 		return m, true

@@ -26,8 +26,8 @@ func setMap(t reflect.Type, set setter) func(*scratch, unsafe.Pointer, []token) 
 	}
 }
 
-// setMapOf is a faster setMap for maps to V. The types of keys and values may be named types,
-// because these have the same layout.
+// setMapOf does what setMap does, but faster, for maps with string keys and values of type V. The
+// types of keys and values may also be named types, because these have the same layout.
 func setMapOf[V any](set setter) func(*scratch, unsafe.Pointer, []token) bool {
 	return func(s *scratch, p unsafe.Pointer, entries []token) bool {
 		out := make(map[string]V, len(entries))

@@ -11,9 +11,9 @@ import (
 )
 
 // sharedPlace is a slot of a cache. It contains one slice, map or pointer that decoded objects
-// share, with everything that the value refers to. A value is stored at its second occurrence.
-// Another value with the same place replaces it if the other value occurs twice before the stored
-// value occurs again.
+// share, with everything that the value refers to. A value is stored at its second occurrence. It
+// is replaced when a different value with the same place occurs twice while the stored value does
+// not occur.
 type sharedPlace struct {
 	mark  uint32 // of the last value that is not stored
 	field *field

@@ -74,9 +74,8 @@ const (
 )
 
 // templates contains the templates of one type of object. A sequence of fields gets a template at
-// its second occurrence. It does not if another sequence with the same place in seen has occurred
-// since the first. After maxTemplates templates, no more are kept. templates is safe for concurrent
-// use.
+// its second occurrence, unless a different sequence with the same place in seen has occurred in
+// between. After maxTemplates templates, no more are kept. templates is safe for concurrent use.
 type templates struct {
 	kept sync.Map // by the hash of the fields, a uint64: *template
 	made atomic.Int32

@@ -19,9 +19,9 @@ type Version struct {
 
 // decodeChanged decodes only the fields of an object that differ from the earlier version, such as
 // the status. If sharing is true, the result shares the other fields with the earlier version.
-// Otherwise, decodeChanged deep-copies them, which costs less than to decode them. An object that
-// can be copied from a template needs neither. ok is false if no field can be shared or copied, or
-// if decodeChanged cannot decode the object.
+// Otherwise, decodeChanged copies the whole object from a template, if one fits. If none fits, it
+// deep-copies the other fields, which costs less than to decode them. ok is false if no field can
+// be shared or copied, or if decodeChanged cannot decode the object.
 func (c *Codec) decodeChanged(raw []byte, earlier *Version, sharing bool) (_ any, ok bool) {
 	if c.protobuf == nil || !isProtobuf(raw) || !isProtobuf(earlier.Raw) {
 		return nil, false

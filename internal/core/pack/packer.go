@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// The first dictionary consists of the first object. The second one has dictSamples samples. Every
-	// sampleEvery-th object becomes a sample, because consecutive objects are too similar. For each
-	// later dictionary, that distance is renewFactor times as long as for the previous one, so
-	// dictionaries follow changes of the objects.
+	// The first dictionary consists of the first object. The second one consists of dictSamples
+	// samples: every sampleEvery-th object, because consecutive objects are too similar. For each
+	// later dictionary, the distance of two samples is renewFactor times as long as for the previous
+	// one. So dictionaries follow changes of the objects.
 	sampleEvery = 384
 	renewFactor = 16
 	// sampleBytes is the maximum size of a sample: dictSamples samples must fit into a dictionary.

@@ -28,8 +28,9 @@ type (
 		rv      string
 		initial bool          // request initial events, of a state not older than rv
 		timeout time.Duration // after which the server should end the watch
-		// deadline limits the time without an initial event, until the bookmark that ends the initial
-		// events. When it passes, the watch fails with ErrNoBookmark. 0 means no deadline.
+		// Until the bookmark that ends the initial events arrives, deadline limits the time that passes
+		// without an initial event. When it passes, the watch fails with ErrNoBookmark. 0 means no
+		// deadline.
 		deadline time.Duration
 		// probe is how long the watch may send no event and no bookmark before a probe requests the
 		// newest resourceVersion. 0 means no probe.

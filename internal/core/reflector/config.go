@@ -69,10 +69,10 @@ type Config struct {
 	// sent nothing for 90 s, the next watch has a timeout of 3 s; see the package comment. The default
 	// is 5 minutes.
 	WatchTimeout time.Duration
-	// BookmarkDeadline limits the time without an initial event in mode WatchList, until the initial
-	// events are complete. When it passes, the watch fails with ErrNoBookmark, and a LIST follows.
-	// Changes do not count as initial events, because a server that does not support initial events
-	// also sends changes. The default is 20 s.
+	// While the initial events of mode WatchList are incomplete, BookmarkDeadline limits the time that
+	// passes without an initial event. When it passes, the watch fails with ErrNoBookmark, and a LIST
+	// follows. Changes do not count as initial events, because a server that does not support initial
+	// events also sends changes. The default is 20 s.
 	BookmarkDeadline time.Duration
 	// Backoff says how long the reflector waits before it retries a failed request.
 	Backoff Backoff
@@ -99,11 +99,11 @@ type Config struct {
 	// Other servers may state the type of a list after its items, and no type in the items. Then
 	// OnItemType is called at the end of the list. OnItemType must not block.
 	OnItemType func(wire.TypeMeta)
-	// MaxLists limits the lists that run at the same time. A list of this reflector waits until fewer
-	// than MaxLists lists of the reflectors that share Server run. A LIST runs from its first page to
-	// its last, and a WATCH counts as a list until its initial events are complete. A list that
-	// receives nothing for 10 s no longer counts. If many lists hang, this time becomes shorter. The
-	// default is 8.
+	// MaxLists limits the lists that run at the same time. While MaxLists or more lists of the
+	// reflectors that share Server run, a list of this reflector waits. A LIST runs from its first
+	// page to its last, and a WATCH counts as a list until its initial events are complete. A list
+	// that receives nothing for 10 s no longer counts. If many lists hang, this time becomes shorter.
+	// The default is 8.
 	MaxLists int
 	// Server, when not nil, is shared by all reflectors of one server. If one of them finds that the
 	// server went back in time, the others list again.

@@ -45,8 +45,8 @@ type driver struct {
 	// the probe was sent.
 	newest   string
 	newestAt time.Time
-	// The state that the current list (or the last one) contains is at least as new as the server's
-	// state was at the time stateOf. Zero means unknown.
+	// stateOf is a time. The state in the current list, or in the last one, is at least as new as the
+	// server's state was at that time. Zero means that the time is unknown.
 	stateOf   time.Time
 	replacing bool     // between beginReplace and the end of the replace
 	sinkRV    string   // the version that the sink is current to

@@ -130,8 +130,8 @@ type stream struct {
 // newer resourceVersion clears them, except forcedLists, shortWatches and stood.
 type pace struct {
 	// attempt is the number of failures of any kind. A watch that ends normally also clears it.
-	// cheapFailures is the number of the first of these failures that cost the server little; see
-	// backoffAttempt.
+	// cheapFailures is how many of these failures, at most maxCheapFailures, cost the server little;
+	// see backoffAttempt.
 	attempt       int
 	cheapFailures int
 	// forcedLists is the number of lists that were necessary because watches failed or a server was

@@ -35,11 +35,13 @@ const (
 //   - The server was restored from a backup. Then the reflector must replace the store's state with
 //     the server's.
 //
-// The reflector concludes that the server was restored (wentBack) in three cases. The server
-// responds twice (agreeing) that it has not reached rv, and the versions that it reports between
-// these responses do not become lower. Or it reports a version older than rv more than maxRounds
-// times. Or it responds twice that it has not reached rv, and three requests (relistAfter) for its
-// newest version get no response.
+// The reflector concludes that the server was restored (wentBack) in three cases:
+//
+//   - The server responds twice (agreeing) that it has not reached rv, and the versions that it
+//     reports between these responses do not become lower.
+//   - The server reports a version older than rv more than maxRounds times.
+//   - The server responds twice that it has not reached rv, and three requests (relistAfter) for
+//     its newest version get no response.
 //
 // A LIST follows in every case, also if the replica catches up. The zero value means that no server
 // is known to be behind rv.

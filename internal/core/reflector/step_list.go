@@ -93,8 +93,8 @@ func (m *machine) mustBeConsistent() bool {
 // opaque reports whether rv is not an integer. Such versions can be compared only for equality.
 func (m *machine) opaque() bool { return m.rv != "" && !resourceversion.IsInteger(m.rv) }
 
-// unproven reports whether the next list may be older than the store without the reflector knowing
-// this before it has read the items.
+// unproven reports whether the next list may be older than the store, and the reflector could
+// detect this only after it had read the items.
 func (m *machine) unproven() bool {
 	return m.least() != "" && !m.opaque() && (m.rvAtEnd || m.atLeast || m.mode == WatchList && !m.withoutInitial)
 }
@@ -345,7 +345,8 @@ func (m *machine) listFailed(sentinel error) {
 		m.switchMatch(sentinel)
 	case m.tooOld(sentinel):
 		m.noMatch, m.noConsistent, m.unmatched, m.inconsistent = true, false, 0, 0
-		// the server may send a whole list at a version other than exactly that one
+		// A whole list may have a newer version than the condition, even if the server sends pages at
+		// exactly the version of the condition.
 		if m.exactLists++; m.exactLists%relistAfter == 0 {
 			m.whole, m.brokenLists = true, 0
 		}

@@ -23,8 +23,8 @@ const (
 	provingTimeout = 3 * time.Second
 	// A server that sends no bookmarks is silent whenever its resource does not change. So if no
 	// bookmark was ever received, the number of silent watches before a list grows. After patientLists
-	// lists that replaced such watches, it doubles with each list, up to 1 << maxPatience times
-	// relistAfter. That many watches together last two and a half hours.
+	// lists that replaced such watches, the number doubles with each list, up to 1 << maxPatience
+	// times relistAfter. That many watches together last two and a half hours.
 	patientLists = 4
 	maxPatience  = 5
 )

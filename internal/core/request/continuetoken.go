@@ -10,8 +10,8 @@ import (
 // ContinueToken says at which key the next page of a LIST starts, and to which resourceVersion the
 // pages belong. A client may request the first page from Weir and the next one from kube-apiserver.
 // So the token has kube-apiserver's format, with two additional fields that kube-apiserver ignores.
-// To a token in another format, kube-apiserver would respond with 400, from which client-go's pager
-// cannot recover.
+// If the token had a different format, kube-apiserver would respond with 400, from which
+// client-go's pager cannot recover.
 type ContinueToken struct {
 	Format string `json:"v"`
 	// ResourceVersion is the version of the state from which all pages are served. It is

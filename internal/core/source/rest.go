@@ -77,8 +77,9 @@ var _ Source = (*REST)(nil)
 // TLS, proxy, UserAgent, Wrap, Dial and warning handlers. It does not use QPS and RateLimiter: a
 // Source sends few requests, and its caller limits their rate. cfg.Timeout limits the time until a
 // response starts, not the time to read it. Sources of equal configs share connections; see
-// HTTPClient. LISTs over TLS use HTTP/1.1, on separate connections. They use the same client as
-// WATCHes if the server does not support HTTP/1.1, or if cfg has a Transport or NextProtos.
+// HTTPClient. LISTs over TLS use HTTP/1.1 on separate connections, with two exceptions: the server
+// does not support HTTP/1.1, or cfg has a Transport or NextProtos. Then LISTs use the same client
+// as WATCHes.
 //
 // New sends no request. The error wraps ErrResource, or describes a mistake in cfg.
 func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {

@@ -22,11 +22,11 @@ import (
 	"github.com/weirproject/weir/internal/core/private"
 )
 
-// listTransport chooses the HTTP client of LISTs. Its client own uses HTTP/1.1, on connections that
-// WATCHes do not use. HTTP/2 splits a body into frames of 16 KB, passes each frame from one
-// goroutine to another, and acknowledges each with a window update. For a LIST of 50,000 pods, this
-// work of HTTP/2 is an eighth of the client's CPU time and a quarter of the duration. WATCHes are
-// many, long and mostly idle, so they share one HTTP/2 connection.
+// listTransport chooses the HTTP client of LISTs. Its field own is a client for HTTP/1.1, on
+// connections that WATCHes do not use. HTTP/2 splits a body into frames of 16 KB, passes each frame
+// from one goroutine to another, and acknowledges each with a window update. For a LIST of 50,000
+// pods, this work of HTTP/2 is an eighth of the client's CPU time and a quarter of the duration.
+// WATCHes are many, long and mostly idle, so they share one HTTP/2 connection.
 //
 // A server, or a proxy in front of it, may support only HTTP/2. Some of these servers end the TLS
 // handshake or the connection of an HTTP/1.1 client, some respond with 426 or 505, and some never

@@ -3,18 +3,19 @@ package store
 // backlog stores for a cursor the changes that the log dropped before the cursor read them. It has
 // one entry for each key. If byUID is set, it has one entry for each object (uid) that had the key.
 //
-// A backlog uses memory for its entries and, in each entry, for the version that the cursor saw
-// last. With byUID it also keeps the last versions of objects that were created and deleted before
-// the cursor read them, but only the newest maxGone. So the number of objects that the cursor has
-// seen or that are in the table, plus maxGone, bounds the size of the backlog. The newest version
-// in an entry needs no additional memory: it is also in the table, or in the log as the old version
-// of the key's next change. The log's lock guards the backlog.
+// A backlog uses memory for its entries. Each entry keeps in memory the version that the cursor saw
+// last. With byUID, the backlog also keeps the last versions of objects that were created and
+// deleted before the cursor read them, but only the newest maxGone. So the size of the backlog is
+// bounded by maxGone plus the number of objects that the cursor has seen or that are in the table.
+// The newest version in an entry needs no additional memory: it is also in the table, or in the log
+// as the old version of the key's next change. The log's lock guards the backlog.
 type backlog struct {
 	byUID   bool
 	entries map[string]*backlogEntry // by key; if byUID is set, only of objects that exist
-	// The list of entries in the order in which the cursor returns them, which is the order of their
-	// last changes. An entry that SyncedThrough waits for keeps its position when its key changes
-	// again. Otherwise a key that changes all the time would never reach the front.
+	// first and last are the ends of the list of entries, in the order in which the cursor returns
+	// them. When a key changes again, its entry moves to the end. Only an entry that SyncedThrough
+	// waits for keeps its position: otherwise, if its key changed all the time, it would never reach
+	// the front.
 	first, last *backlogEntry
 	n           int // the number of entries in the list
 	awaited     int // the number of entries that SyncedThrough waits for

@@ -20,7 +20,7 @@ import (
 // writers add further objects. The second goroutine ends when no object is left to pack, and pack
 // waits for its end.
 type batch struct {
-	list     []pending // of capacity batchChanges, so that no pending moves to other memory
+	list     []pending // the capacity is batchChanges, so append never moves an element
 	keys     map[string]struct{}
 	listed   bool // at least one change comes from a replace
 	index    indexOps
@@ -51,7 +51,7 @@ const (
 	// Objects count as frequent if the mean time between two consecutive objects is below fastTime.
 	// The store patches frequent objects instead of packing them.
 	fastTime = 100 * time.Microsecond
-	// fastLasts is how long the store patches objects after they were frequent.
+	// The store patches objects until fastLasts after the last time when they were frequent.
 	fastLasts = time.Second
 	// The maximum size of a patch is half of the packed bytes to which the patch applies, or
 	// patchBytes if that is more. If the patch would be larger, the object is packed instead.
@@ -66,7 +66,7 @@ type pending struct {
 	writer    *Writer
 	raw       []byte      // New's bytes until they are packed, without a uid that was cut out
 	value     *decodedBox // New's decoded value, or nil if the caller did not pass it
-	late      bool        // a deletion; the source has already reported its version or a higher one
+	late      bool        // a deletion whose version, or a higher one, the source has already reported
 	coalesced uint64      // of a deletion: see Writer.Coalesced
 	from, to  int         // the range of its index changes
 }

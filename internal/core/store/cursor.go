@@ -12,10 +12,10 @@ import (
 // state.
 //
 // Next returns the backlog first: one change for each key, ordered by the revision of the key's
-// last change. Then it returns the rest of the log. An Awaited change also has the newest state,
-// but it has the position of its key's first change. So when Next returns a change that is not
-// Awaited, it has already returned all changes of lower revisions. The only exceptions are changes
-// that a later coalesced change replaces.
+// last change. Then it returns the rest of the log. An Awaited change in the backlog also has the
+// key's newest state, but keeps its place in the order when the key changes again. So when Next
+// returns a change that is not Awaited, it has already returned all changes of lower revisions. The
+// only exceptions are changes that a later coalesced change replaces.
 //
 // The cursor returns no change for a key in two cases: the key was created and deleted while the
 // cursor was behind, or its version is again the one that the cursor returned last. So a cursor
@@ -29,16 +29,16 @@ type Cursor struct {
 	log    *changeLog
 	ready  chan struct{} // nil if there is a notifier
 	counts bool          // it started with all objects; if not, SyncedThrough is always false
-	// handles is true if the reader is a handler. Then the changes that one call of Next has returned
-	// are passed only at the following call. Until then, the log keeps their decoded values for the
-	// handler.
+	// handles is true if the reader is a handler. Then the cursor passes the changes of one call of
+	// Next only at the next call, when the handler has received them. Until then, the log keeps their
+	// decoded values for the handler.
 	handles bool
 
 	notifier Notifier
 	owner    [1]any
 
 	// waiting is true if Next has returned all changes, so that the next change must signal the
-	// cursor. It is guarded like the fields below.
+	// cursor. Like the fields from initial on, it changes only while log.mu is held.
 	waiting atomic.Bool
 
 	// Only the goroutine that calls Next uses these fields.

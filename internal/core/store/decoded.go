@@ -189,8 +189,8 @@ type changeValues struct {
 // value is nil. Handlers and readers share the values: copy a value before you modify it.
 //
 // The first handler decodes the values that do not exist yet, both versions together if possible.
-// The other handlers receive the same values: the log keeps values of at most LogBytes, each until
-// the last handler has passed its change. At the object's next change, the new value of this change
+// The log keeps the values, up to LogBytes, until the last handler has passed the change. So the
+// other handlers receive the same values. At the object's next change, the new value of this change
 // becomes the old value, unless the garbage collector has freed it. A call of Values does not count
 // as a read. The errors are those of Decoded. Values is safe for concurrent use.
 func (s *Store) Values(ch *Change) (was, is any, err error) {

@@ -38,9 +38,10 @@ func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 // or retain the object, and must not query an index by function of the store.
 //
 // The writer does not update this index. The first query calls f for all objects, and a later query
-// for the objects that have changed since the last query. It does not call f for a version for
-// which Derive has called it. While a query calls f, other queries of the index wait. Several
-// goroutines decode the objects if there are many, but only one goroutine at a time calls f.
+// for the objects that have changed since the last query. If Derive has already called f for a
+// version, the query does not call f again. While a query calls f, other queries of the index wait.
+// Several goroutines decode the objects if there are many, but only one goroutine at a time calls
+// f.
 //
 // A query returns the state of its snapshot. The index only moves forward. A query of a snapshot
 // that is older than the index reads all objects of the snapshot. It calls f for the objects that
@@ -119,7 +120,8 @@ type byteIndex struct {
 	source Index
 }
 
-// varieties counts the changes of the set of distinct values, over all indexes of the process.
+// varieties counts, over all indexes of the process, how often an index was created, got a new
+// value, or lost its last entry with a value.
 var varieties atomic.Uint64
 
 func newValueIndex(name string) valueIndex {

@@ -20,8 +20,8 @@ func TestFuncIndexOfOldSnapshotsKeepsNothing(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		before, after int // number of queries before, and after, the objects are replaced
-		// The number of other objects that are added after the first queries, and before the last
-		// snapshot.
+		// The number of objects that are added, in addition to the first n, after the first queries and
+		// before the last snapshot.
 		fresh    int
 		replaced int
 	}{

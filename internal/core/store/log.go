@@ -11,9 +11,9 @@ import (
 // it. Old has the uid and resourceVersion that the reader saw last for the key. All readers of the
 // store share the objects; do not modify them.
 type Change struct {
-	// Revision is the store's revision of the change, or of the last change if it represents several.
-	// For an object of the initial state, it is the revision at which the store applied the object's
-	// version.
+	// Revision is the store's revision of the change. If this Change represents several changes, it is
+	// the revision of the last of them. For an object of the initial state, it is the revision at
+	// which the store applied the object's version.
 	Revision uint64
 	// Old and New are the versions before and after. Old is nil if the key did not exist before,
 	// and New is nil if it does not exist after. They are never both nil. They are the same version

@@ -58,9 +58,8 @@ type model struct {
 	indexes int
 }
 
-// death is a deletion of the object of a key. All versions of the key that are lower than the
-// number below are older than the deletion. asOf is the server's version when a source found the
-// deletion.
+// death is a deletion of the object of a key. below is a bound: all lower versions of the key are
+// older than the deletion. asOf is the server's version when a source found the deletion.
 type death struct {
 	below, asOf int
 	by          *modelWriter
@@ -188,8 +187,8 @@ func (m *model) receive(w *modelWriter, pod *corev1.Pod, asOf int) {
 	}
 }
 
-// gone records that a source no longer has an object, as of version asOf. All versions of the
-// object that are lower than the number below are older than its deletion.
+// gone records that a source no longer has an object, as of version asOf. below is a bound: all
+// lower versions of the object are older than its deletion.
 func (m *model) gone(w *modelWriter, key string, asOf, below int) {
 	m.flush()
 	if asOf < w.received[key].asOf {

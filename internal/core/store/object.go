@@ -250,8 +250,8 @@ func (o *Object) cutUID(dst, raw, uid []byte) []byte {
 func (o *Object) Encoding() wire.Encoding { return o.layout.encoding }
 
 // Meta reads the object's metadata into m. m aliases the returned bytes: the raw object in
-// scratch[:0], or in a larger buffer if scratch was too small. Each call of Label, Annotation and
-// similar methods returns one field and unpacks the object, so for several fields Meta costs less.
+// scratch[:0], or in a larger buffer if scratch was too small. Each call of Labels or Label unpacks
+// the object, so for several fields Meta costs less.
 func (o *Object) Meta(m *wire.Meta, scratch []byte) (raw []byte, err error) {
 	raw, err = o.AppendRaw(scratch[:0])
 	if err != nil {
@@ -311,9 +311,9 @@ func (sc *scratch) release() {
 	}
 }
 
-// readMeta calls read with the object's metadata, which is valid during the call. Reading cannot
-// fail, because the metadata was already read when the object was put. Only if memory is damaged,
-// readMeta does not call read.
+// readMeta calls read with the object's metadata, which is valid during the call. If memory is
+// damaged, the metadata may be unreadable: then readMeta does not call read. In all other cases the
+// metadata is readable, because it was already read when the object was put.
 func (o *Object) readMeta(read func(m *wire.Meta)) {
 	sc := scratches.Get().(*scratch)
 	defer sc.release()

@@ -18,8 +18,8 @@ import (
 //
 // When one writer replaces a version, the new version inherits the owners and marks of the old one:
 // a change in one source says nothing about the other sources. The version that another source
-// reported last may be older than the new version in the table. Then the aboveProgress of that
-// source's writer contains the older version, if that version is above the writer's progress.
+// reported last may be older than the new version in the table. If this older version is above the
+// progress of that source's writer, the writer's field aboveProgress contains it.
 //
 // A source may report a version for the first time although the version is older than the one in
 // the table, or than a remembered deletion. Either the source lags, or the server went back in
@@ -133,8 +133,8 @@ func (w *Writer) lastReceived(held *Object) uint64 {
 	return held.rv
 }
 
-// overtake is called before this writer replaces old. Other sources may have reported exactly old
-// as the last version. overtake records this for each of their writers.
+// overtake is called before this writer replaces old. Other sources may have reported old as their
+// last version of the key. overtake records this in the writer of each of these sources.
 func (w *Writer) overtake(old *Object) {
 	if old.flags&flagOpaqueRV != 0 || old.puts&^w.bit == 0 {
 		return
@@ -146,7 +146,7 @@ func (w *Writer) overtake(old *Object) {
 	}
 }
 
-// stale reports whether the source has already reported a newer version than the deletion, so that
+// stale reports whether the source has already reported a newer version than the deletion. If so,
 // the deletion must be ignored. o is the deleted version or, if missed is true, the new object that
 // has the name of the deleted one. A deletion without uid and resourceVersion is never stale.
 func (w *Writer) stale(o, held *Object, missed bool) bool {
@@ -238,11 +238,13 @@ func (w *Writer) isRight(u unconfirmedVersion, held *Object, at progress) bool {
 //
 // A source reported the deletion of the object. The decision is certain when this writer's source
 // has reported all changes up to that deletion. If this source then still has the version, the
-// version is right, with two exceptions. First, the deletion's resourceVersion may be an estimate.
-// Then, if the source that reported the deletion had this version or a higher one before, this
-// writer's source lags. Second, this writer's source may itself have reported the deletion, with
-// the exact resourceVersion. A lower version is then a repeated event. That can happen even in a
-// list, because the deletion may be newer than the list.
+// version is right, with two exceptions:
+//
+//   - The deletion's resourceVersion is an estimate, and the source that reported the deletion had
+//     this version or a higher one before. Then this writer's source lags.
+//   - This writer's source itself reported the deletion, with the exact resourceVersion. Then a
+//     lower version is a repeated event. That can happen even in a list, because the deletion may be
+//     newer than the list.
 func (w *Writer) isBack(o *Object, at progress) (right, decided bool) {
 	d, ok := w.s.deletions.of[o.key]
 	if !ok || d.serverGen < w.serverGen {

@@ -42,8 +42,8 @@ func versionsOfPods(t *testing.T, pods, versions int) (raws [][]byte, metas []wi
 	return raws, metas
 }
 
-// readVersions reads until done is true: the newest versions of the keys, one key after another,
-// and old versions that it has kept. It compares all of them with raws.
+// readVersions reads until done is true. It reads the newest versions of the keys, one key after
+// another, and also reads old versions that it has kept. It compares all of them with raws.
 func readVersions(t *testing.T, s *Store, keys []string, raws [][]byte, first int, done *atomic.Bool) {
 	var kept []*Object
 	check := func(o *Object) {

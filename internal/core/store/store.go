@@ -21,10 +21,11 @@ import (
 type Config struct {
 	// Encoding is the encoding of the raw bytes that writers put. The default is wire.JSON.
 	Encoding wire.Encoding
-	// Decode returns the decoded value of an object: a pointer. It must not retain raw. Object.Decoded
-	// calls it in the caller's goroutine, without a lock of the store; several goroutines may call it
-	// at the same time. earlier is an earlier version of the object, or nil; the new value may share
-	// memory with earlier.Value. If Decode is nil, Object.Decoded returns ErrNoDecoder.
+	// Decode returns the decoded value of an object, usually a pointer. It must not retain raw.
+	// Object.Decoded calls it in the caller's goroutine, without a lock of the store; several
+	// goroutines may call it at the same time. earlier is an earlier version of the object, or nil;
+	// the new value may share memory with earlier.Value. If Decode is nil, Object.Decoded returns
+	// ErrNoDecoder.
 	Decode func(raw []byte, earlier *codec.Version) (any, error)
 	// DecodeCopy is called by Object.DecodeCopy in place of Decode. Its value must share no mutable
 	// memory with any other value, and earlier is nil. If DecodeCopy is nil, the store calls Decode
@@ -33,8 +34,8 @@ type Config struct {
 	// DecodedBudget bounds the decoded objects that the store keeps, in bytes that are estimated from
 	// the raw size. The objects that are read repeatedly count, and so do the objects that handlers
 	// are about to receive (see Store.Values). The latter use at most half of the budget. If the
-	// budget is exceeded, the store releases objects that were not read recently. If it is 0, there is
-	// no bound for the objects that are read repeatedly.
+	// budget is exceeded, the store releases objects that were not read recently. If DecodedBudget is
+	// 0, the objects that are read repeatedly have no bound.
 	DecodedBudget int64
 	// DecodedIdle is how long the store keeps a decoded object after its last read, with a tolerance
 	// of an eighth. The default is one minute.
@@ -43,8 +44,8 @@ type Config struct {
 	// only the log keeps in memory. The decoded values that the log keeps for handlers have a separate
 	// bound of the same size. The default is 8 MiB.
 	LogBytes int64
-	// KeepLog makes the store keep the log, up to LogBytes, even after every cursor has passed it, for
-	// CursorAt. Without KeepLog, the store drops a record when every cursor has passed it.
+	// With KeepLog, the store keeps records of the log for CursorAt even after every cursor has passed
+	// them, up to LogBytes. Without KeepLog, it drops a record when every cursor has passed it.
 	KeepLog bool
 }
 

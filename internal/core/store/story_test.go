@@ -32,8 +32,8 @@ type story struct {
 	out     strings.Builder
 }
 
-// run executes one command of a story: store creates the store, and each line of write and read is
-// a call of a writer or a reader.
+// run executes one command of a story. The command store creates the store. Each line of the
+// commands write and read is a call of a writer or a reader.
 func (st *story) run(t *testing.T, d *datadriven.TestData) string {
 	st.out.Reset()
 	switch d.Cmd {

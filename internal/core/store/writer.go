@@ -53,9 +53,9 @@ type Writer struct {
 	// newest is the newest version that the source reported after BeginReplace, including deletions.
 	newest    uint64
 	replacing bool
-	listed    bool   // a replace has ended (in this server generation, until synced)
+	listed    bool   // a replace has ended; before synced, only one of this serverGen counts
 	replaces  uint32 // the number of replaces that were started
-	goingBack bool   // the last replace started with rebase, and no report followed
+	goingBack bool   // a replace started with rebase, and the source has reported nothing since
 	manual    bool   // see ManualWriter
 	coalesced uint64 // see Coalesced
 	removed   bool
@@ -108,8 +108,8 @@ func (s *Store) ManualWriter(sc Scope) *Writer {
 
 // Behind reports whether at least one cursor is behind. A cursor is behind from the time at which
 // it has about a thousand unread changes until it has half that number. A cursor that was not read
-// for a second is blocked, and does not count. read is the mean number of changes that the cursors
-// that are behind have read. Behind is safe for concurrent use.
+// for a second is blocked, and does not count. For the cursors that are behind, read is the mean
+// number of changes that they have read. Behind is safe for concurrent use.
 func (w *Writer) Behind() (behind bool, read uint64) { return w.s.log.isBehind() }
 
 // Err returns ErrWriterRemoved or ErrClosed if the writer can no longer write, and nil otherwise.
@@ -168,8 +168,8 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte, value any) error {
 // metadata. received is as in PutAs.
 //
 // Such an object has no raw bytes. Size returns 0, AppendRaw appends nothing, and Labels returns
-// the labels of m. Annotation and other methods that read the bytes find nothing. An index by field
-// has no entry for it; an index by label has the labels of m. Memory does not include its size.
+// the labels of m. An index by field has no entry for it; an index by label has the labels of m.
+// Memory does not include its size.
 func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -339,8 +339,8 @@ func (w *Writer) incoming(m *wire.Meta, size int) *Object {
 	return o
 }
 
-// keep makes o, which incoming has returned, a version of the current key. held is another version
-// of the key, or nil.
+// keep makes o a version of the current key; incoming has returned o. held is another version of
+// the key, whose key string o then shares, or nil.
 func (w *Writer) keep(o, held *Object) {
 	w.spare = nil
 	if held != nil {
@@ -483,10 +483,10 @@ func (w *Writer) beginReplace(rebase bool) (outdated []func()) {
 	return w.enterGeneration(rebase)
 }
 
-// ListRequested records that the list of the next BeginReplace is requested now. If another writer
-// finds before that BeginReplace that the server went back, the response may be from before or
-// after the restore. The writer is then Outdated even after BeginReplace. If ListRequested was not
-// called, BeginReplace assumes that the list is requested at the time of its call.
+// ListRequested records that the list of the next BeginReplace is requested now. Before that
+// BeginReplace, another writer may find that the server went back. Then the list may be from before
+// or after the restore, so this writer is Outdated even after BeginReplace. If ListRequested was
+// not called, BeginReplace assumes that the list is requested at the time of its call.
 func (w *Writer) ListRequested() {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()

@@ -154,9 +154,9 @@ func resolvePath(goType reflect.Type, path string) ([]protoStep, fieldType, erro
 	return steps, at, nil
 }
 
-// mergeList appends the steps of more to steps. If more is only one step, without a field number,
-// that step selects elements of the list or map that the last step in steps reached. Then it
-// replaces that last step and gets its field number.
+// mergeList appends the steps of more to steps. more may be a single step without a field number,
+// which selects elements of the list or map that the last step in steps reached. Then this single
+// step replaces the last step in steps, and gets the field number of the replaced step.
 func mergeList(steps, more []protoStep) []protoStep {
 	if len(more) == 1 && more[0].num == 0 {
 		last := len(steps) - 1
