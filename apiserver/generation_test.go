@@ -145,7 +145,7 @@ func TestGenerationOfDeletion(t *testing.T) {
 			want           int64
 		}{
 			{"ConfigMap", "configmaps", 0, 0},
-			{"ConfigMap", "configmaps", 6, 7}, // the creation of a ConfigMap does not change it
+			{"ConfigMap", "configmaps", 6, 7}, // a new ConfigMap keeps the generation in the request
 			{"PodTemplate", "podtemplates", 6, 2},
 		} {
 			client := ts.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: tt.resource}).Namespace("default")

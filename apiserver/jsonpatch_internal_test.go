@@ -27,7 +27,7 @@ func FuzzJSONPatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, patch []byte) {
 		apply, err := jsonPatcher(patch)
 		if err != nil || !json.Valid(text) || text[0] != '{' {
-			return // a stored object is a JSON object
+			return // the server patches only JSON objects
 		}
 		if out, err := apply(text); err == nil && !json.Valid(out) {
 			t.Errorf("the result is no JSON: %s", out)

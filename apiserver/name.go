@@ -94,7 +94,7 @@ func (s *Server) checkNamespaceExists(res *servedResource, o object) error {
 	}
 	namespaces, ok := s.registry.find(namespacesResource)
 	if !ok {
-		return nil // New registers the built-in resources in any order
+		return nil // cannot happen: New registers namespaces before it creates objects
 	}
 	raw, ok, err := namespaces.storage.get(key("", namespace))
 	if err != nil {

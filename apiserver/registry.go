@@ -63,7 +63,7 @@ func (g *registry) all() []*servedResource {
 
 // Register adds one version of a custom resource. If the version is already registered, Register
 // replaces it: its objects remain, and its watches end. It returns an error if the resource is
-// built in or lacks a version, a resource or a kind, and ErrClosed after Close.
+// built in, or if r lacks a version, a resource or a kind. After Close it returns ErrClosed.
 func (s *Server) Register(r Resource) error {
 	return s.register(r, nil, customStrategy)
 }

@@ -60,8 +60,8 @@ func (s *Server) serveScale(w http.ResponseWriter, r *http.Request, res *servedR
 	return nil
 }
 
-// scaleChange returns a function that applies a PUT or a PATCH of a scale to the object whose scale
-// it is. It returns nil for a GET.
+// scaleChange returns a function that applies a PUT or a PATCH of the scale subresource to the
+// object, for example to a Deployment. It returns nil for a GET.
 func (res *servedResource) scaleChange(w http.ResponseWriter, r *http.Request, q request.Path) (func(object) (object, error), error) {
 	var edit func(*autoscalingv1.Scale) (object, error)
 	switch r.Method {

@@ -17,8 +17,8 @@ var copies = []Story{
 	{Name: "ForgottenCopyOfOld", Contract: "changing a version that a handler received changes no other version", play: forgottenCopyOfOld},
 }
 
-// ofWorkload adds content to a pod that is equal in all pods of a workload. An informer may share
-// such content between objects.
+// ofWorkload adds to a pod the content that all pods of a workload have in common. An informer may
+// share such content between objects.
 func ofWorkload(p *corev1.Pod) {
 	probe := &corev1.Probe{PeriodSeconds: 10, TimeoutSeconds: 3, FailureThreshold: 5, ProbeHandler: corev1.ProbeHandler{
 		Exec: &corev1.ExecAction{Command: []string{"/bin/check", "--all", "--within", "3s"}},

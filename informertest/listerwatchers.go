@@ -168,7 +168,8 @@ func dependentList(s *storyRun) {
 	}
 }
 
-// contextless is a ListerWatcher whose methods have no context, like that of old programs.
+// contextless is a ListerWatcher whose methods have no context, like the ListerWatchers of old
+// programs.
 type contextless struct {
 	list  func(metav1.ListOptions) (runtime.Object, error)
 	watch func(metav1.ListOptions) (watch.Interface, error)

@@ -110,8 +110,8 @@ func firstLine(s string) string {
 	return line
 }
 
-// endWithin is how long an informer may take to stop, in the bubble's time. No implementation waits
-// that long.
+// endWithin is how long an informer may take to stop, in the bubble's time. Every pause of a tested
+// implementation is shorter.
 const endWithin = 2 * time.Minute
 
 // hangs limits the real time of a story. Most stories take milliseconds.

@@ -77,8 +77,8 @@ func TestNoLimit(t *testing.T) {
 	c.Release()
 }
 
-// TestAddAndMove checks that bytes that are already in memory are counted even if they exceed the
-// bounds, and that no other bytes fit then.
+// TestAddAndMove checks Add and Move, which count bytes that are already in memory. They must count
+// these bytes even if a bound is exceeded, and Grow must then add no more.
 func TestAddAndMove(t *testing.T) {
 	b := small()
 	c := b.NewCharge(unknown, "")
@@ -107,8 +107,8 @@ func TestAddAndMove(t *testing.T) {
 	(&Charge{}).Release()
 }
 
-// TestFair checks that a share of a fair level can use at most as many bytes as are then still free
-// in the level.
+// TestFair checks that a share of a fair level can grow until it uses as many bytes as the level
+// still has free, and no further.
 func TestFair(t *testing.T) {
 	b := New(100, Level{Name: "fair", Most: 64, Fair: true}, Level{Name: "rest"})
 	take := func(share string) (n int64) {

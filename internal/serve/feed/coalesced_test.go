@@ -45,8 +45,8 @@ func TestCoalescedUpstream(t *testing.T) {
 }
 
 // TestCoalescedEnds checks that a watch receives a bookmark when the upstream has sent all
-// coalesced changes. That must hold even if it takes long, or if no other change follows. Then the
-// watch receives periodic bookmarks again.
+// coalesced changes, even if the upstream needs longer than a bookmark interval for them. After
+// that, the watch must receive periodic bookmarks again. No other change follows.
 func TestCoalescedEnds(t *testing.T) {
 	for _, tt := range []struct {
 		open, rest time.Duration

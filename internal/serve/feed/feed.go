@@ -99,8 +99,8 @@ func New(cfg Config) (_ *Feed, err error) {
 	return f, nil
 }
 
-// build creates the parts of the feed. The prover first uses the source proofs. After each failed
-// request it changes to its other source: from proofs to src, or back.
+// build creates the parts of the feed. The prover has two sources: it starts with the argument
+// proofs, and changes to the other source (src, or back to proofs) after each failed request.
 func (f *Feed) build(cfg Config, src, proofs source.Source) (err error) {
 	setDefaults(&cfg)
 	f.store = store.New(store.Config{Encoding: cfg.Encoding, LogBytes: cfg.LogBytes, KeepLog: true})

@@ -14,10 +14,10 @@ import (
 )
 
 // waitFor blocks until the feed has reached rv, and reports whether it has. If the feed is older,
-// the prover opens a short WATCH after the call; if isSilent, waitFor waits only silentWait
-// instead. If the WATCH ends and the feed has still not reached rv, waitFor returns false: an API
-// server that has just started answers with an error or an old bookmark, and usually the next WATCH
-// receives the same.
+// waitFor makes the prover open a short WATCH. If isSilent returns true, it opens no WATCH and
+// waits only silentWait. If the WATCH ends and the feed has still not reached rv, waitFor returns
+// false and does not try a second WATCH. The usual cause is an API server that has just started and
+// answers with an error or an old bookmark. It would usually answer a second WATCH in the same way.
 func (p *prover) waitFor(ctx context.Context, rv uint64) bool {
 	if p.sink.version() >= rv {
 		return true
@@ -88,12 +88,12 @@ func (p *prover) watchOnce(*turn) {
 	}
 }
 
-// errCoalesces is returned when the upstream is itself a cache and coalesces changes, so that a
-// bookmark proves nothing.
+// errCoalesces is returned when the upstream is itself a cache and coalesces changes. A bookmark
+// then proves nothing.
 var errCoalesces = errors.New("the upstream coalesces changes")
 
 // readToBookmark returns the resourceVersions of a watch's first bookmark and of the last change
-// before it. If there is no such change, last is equal to from.
+// before it. If there is no such change, last is the version from, from which the watch was opened.
 func readToBookmark(w source.Watch, from uint64) (bookmark, last uint64, err error) {
 	last = from
 	for {

@@ -81,7 +81,7 @@ func TestNotProvenByOneWatch(t *testing.T) {
 type silentServer struct {
 	source.Source
 	bookmark *atomic.Pointer[string]
-	changes  func() int // nil: its newest resourceVersion is 9
+	changes  func() int // returns the newest resourceVersion; nil: it is 9
 }
 
 func (s silentServer) NewestVersion(context.Context, metav1.ListOptions) (string, error) {

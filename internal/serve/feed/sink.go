@@ -27,9 +27,9 @@ import (
 // If a relist lacks an object, the sink does not know when the object was deleted. It applies such
 // deletions first. A watch sends them with the resourceVersion that its client already had. If the
 // watch ends between two deletions, the client resumes from that resourceVersion. It may then
-// receive deletions twice, but it misses none. The upstream may never have had the states within a
-// relist. In the history, a gap replaces them: it lasts from the last state before the relist to
-// the state that the relist returned.
+// receive deletions twice, but it misses none. The upstream may never have had the states that the
+// store has between two changes of a relist. The history contains a gap instead of them: it lasts
+// from the last state before the relist to the state that the relist returned.
 type sink struct {
 	*store.Writer
 	store    *store.Store
@@ -372,7 +372,7 @@ func (s *sink) endRelist(resourceVersion string) bool {
 	var m wire.Meta
 	for _, o := range s.relisted {
 		if wire.ReadMeta(s.store.Encoding(), o.raw, &m) != nil || s.Put(&m, o.raw) != nil {
-			continue // cannot happen, because it was read before; the object's next event would repair it
+			continue // cannot happen: takeListed has read o.raw; the object's next event would repair it
 		}
 		s.Flush() // apply changes one by one, in this order
 	}

@@ -10,10 +10,10 @@ import (
 // LocalOnly protects a handler without authentication from web pages in a browser on the same
 // machine. It answers 403 to two kinds of requests and passes all other requests to next.
 //
-// If the connection was made to a loopback address, the Host header must contain an IP address or
-// localhost. So a web page whose own host name resolves to a loopback address (DNS rebinding)
-// cannot read responses of next. A request that may change state must not come from a web page of
-// another origin ([http.CrossOriginProtection]).
+// First, it refuses a request over a connection to a loopback address if the Host header contains
+// neither an IP address nor localhost. So a web page whose own host name resolves to a loopback
+// address (DNS rebinding) cannot read responses of next. Second, it refuses a request that may
+// change state if a web page of another origin has sent it ([http.CrossOriginProtection]).
 func LocalOnly(next http.Handler) http.Handler {
 	next = new(http.CrossOriginProtection).Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

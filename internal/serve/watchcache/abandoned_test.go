@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// leaver is a client that disconnects at its first byte. Its Write still accepts all bytes, because
-// an intermediate proxy or the kernel would accept them.
+// leaver is a client that disconnects when it receives the first byte. Its Write still accepts all
+// bytes, because an intermediate proxy or the kernel would accept them.
 type leaver struct {
 	http.ResponseWriter
 	leave  func()

@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
-// Payer identifies the share of a memory budget to which the responses of a request are charged
-// while they wait for the client to read them.
+// Payer identifies a share of a memory budget. A response is charged to this share while it waits
+// for the client to read it.
 type Payer struct {
 	Budget *budget.Budget
 	Level  int
@@ -167,7 +167,7 @@ func (b *body) hold(n int) error {
 // unbuffered is the writer below the buffer of a body. It writes the buffered bytes to the client.
 type unbuffered struct{ *body }
 
-// Write first checks whether the client has disconnected, and then writes nothing: not every
+// If the client has disconnected, Write writes nothing. It checks that itself, because not every
 // ResponseWriter reports a disconnected client. The first Write without a Content-Length header
 // means that the body is larger than the buffer.
 func (u unbuffered) Write(p []byte) (int, error) {

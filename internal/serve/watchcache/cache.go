@@ -193,8 +193,8 @@ func (c *Cache) Compact() {
 	c.CompactTo(c.currentState().rv)
 }
 
-// CompactTo permanently expires the resourceVersions before resourceVersion. A request for one of
-// them receives 410 Expired.
+// CompactTo permanently expires all resourceVersions that are lower than the given one. A request
+// for one of them receives 410 Expired.
 func (c *Cache) CompactTo(resourceVersion uint64) {
 	for {
 		floor := c.floor.Load()

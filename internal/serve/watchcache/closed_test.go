@@ -64,8 +64,8 @@ func TestWatchOfClosedStore(t *testing.T) {
 	}
 }
 
-// TestListOfClosedStore checks that a LIST receives the same error as a later request if the closed
-// store cannot return the requested state.
+// TestListOfClosedStore checks a LIST whose state the closed store cannot return. The LIST must
+// receive the same error, a 503, as a request after Close.
 func TestListOfClosedStore(t *testing.T) {
 	tc := newTestCache(t, 1<<20, nil)
 	defer tc.close()

@@ -29,12 +29,12 @@ func (tc *testCache) relist(clock *lockedClock, change func()) {
 	clock.mu.Lock()
 	defer clock.mu.Unlock()
 	history := tc.history
-	tc.history = NewHistory(0, 0, 0) // discards the versions in between, which are in a gap
+	tc.history = NewHistory(0, 0, 0) // not used again: the versions that change writes are in a gap
 	history.BeginRelist(tc.store.Revision(), tc.rv)
 	change()
 	history.AddGap(tc.rv)
 	tc.rv++
-	history.BeginRelist(tc.store.Revision(), tc.rv) // continues the first one
+	history.BeginRelist(tc.store.Revision(), tc.rv) // continues the relist above, up to the new tc.rv
 	history.Add(tc.rv, tc.store.Revision())
 	history.EndRelist(tc.store.Revision())
 	tc.history = history

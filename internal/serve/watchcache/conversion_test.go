@@ -63,8 +63,8 @@ func TestNestedKinds(t *testing.T) {
 	}
 }
 
-// TestConvertedAnnotations checks that responses with only metadata lack the annotations in which
-// an API version stores fields that it does not have itself.
+// Some API versions store fields that they do not have in annotations. TestConvertedAnnotations
+// checks that responses with only metadata lack these annotations.
 func TestConvertedAnnotations(t *testing.T) {
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
 		Name: "agent", Namespace: "shop", ResourceVersion: "5",

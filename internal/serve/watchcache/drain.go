@@ -44,7 +44,7 @@ func (c *Cache) Drain(over time.Duration) {
 // drainTimer schedules the end of one watch by a drain. Only the watch's goroutine uses it.
 type drainTimer struct {
 	drain *drain
-	begun <-chan struct{}  // nil: timer has started
+	begun <-chan struct{}  // nil after start
 	timer <-chan time.Time // fires at endAt; nil: not started
 	endAt time.Time
 	ended time.Time // when the watch noticed that it must end; zero: it has not
@@ -70,8 +70,8 @@ func (dt *drainTimer) due() bool {
 }
 
 // overdue reports whether grace has passed since the drain ended or the cache was closed. The watch
-// then ends without sending the remaining changes. A grace of 0 means that the grace is not set
-// yet.
+// then ends without sending the remaining changes. overdue returns false if grace is 0, which means
+// that it is not set yet.
 func (dt *drainTimer) overdue(grace time.Duration) bool {
 	if dt.drain.ended.Err() == nil {
 		return false

@@ -114,7 +114,7 @@ func TestDrainDuringInitialEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 1<<20, nil)
 		defer tc.close()
-		for i := range 1000 { // more than a buffer
+		for i := range 1000 { // more objects than fit into a buffer
 			tc.put("ns", fmt.Sprint("t", i), "red")
 		}
 		slow, patient := tc.watchHeld(query), tc.watchHeld(query)

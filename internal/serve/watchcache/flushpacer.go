@@ -76,7 +76,7 @@ func (p *FlushPacer) wait(t *flushTurn) time.Duration {
 // p.mu.
 func (p *FlushPacer) advance(now time.Time) {
 	number := int64(now.Sub(p.begun)/p.longest) + 1
-	if number <= p.window { // another watcher was faster
+	if number <= p.window { // another watcher has already started this window
 		return
 	}
 	p.previous = 0

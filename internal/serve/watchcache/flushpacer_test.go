@@ -63,7 +63,7 @@ func TestManyWatchersShareWrites(t *testing.T) {
 		writes   int
 	}{
 		{"longest wait", 2 * crowdFor(25*time.Millisecond), 2},
-		{"shorter wait", crowdFor(5500 * time.Microsecond), 3}, // at 0, 5.5 and 11 ms
+		{"shorter wait", crowdFor(5500 * time.Microsecond), 3}, // writes at 0, 5.5 and 11 ms
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -26,8 +26,9 @@ func (e *eager) Flush() {
 	e.recorder.Flush()
 }
 
-// TestWatchFromNow checks that a client receives all changes after the headers of its watch,
-// wherever the watch starts.
+// TestWatchFromNow checks that a client receives all changes that are made after it has received
+// the headers of its watch. It tries all kinds of start: at the current state, at a
+// resourceVersion, or at any version.
 func TestWatchFromNow(t *testing.T) {
 	for _, query := range []string{
 		"sendInitialEvents=false&resourceVersionMatch=NotOlderThan",

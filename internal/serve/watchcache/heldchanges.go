@@ -123,7 +123,7 @@ func (q *changeQueue) hold(ch *store.Change) {
 	q.bytes.Add(sizeOf(ch))
 }
 
-// release undoes hold, except for q.keys.
+// release subtracts a change from q.bytes and q.held, and does not change q.keys.
 func (q *changeQueue) release(ch *store.Change) { q.bytes.Add(-q.held.release(ch)) }
 
 // drop drops the i-th change. The caller must not add another change of its key, unless the caller

@@ -20,7 +20,7 @@ type History struct {
 
 	relists    []relistRange // the newest relists, in order
 	forgotten  uint64        // the last revision of the dropped relists
-	relistedTo atomic.Uint64 // the last revision of any relist; the highest number while a relist runs
+	relistedTo atomic.Uint64 // the last revision of any relist; MaxUint64 while a relist runs
 }
 
 // relistRange says that a relist at rv added the revisions from+1, from+2, …, to.

@@ -131,7 +131,7 @@ func (h *hub) dispatchBacklog(n int) {
 func (h *hub) dispatchBatch(n int) {
 	for i := range h.changes[:n] {
 		if h.interests.offer(&h.reader, &h.changes[i]) != nil {
-			for s := range h.all { // each watcher then gets the error itself
+			for s := range h.all { // each watcher then reads the object, and gets the error
 				if s.offeredSeq != h.interests.seq {
 					s.offer(h.changes[i], false)
 				}

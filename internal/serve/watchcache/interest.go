@@ -73,9 +73,9 @@ func (s *selector) interest(c *Cache) (interest, bool) {
 type interestIndex struct {
 	// subscriptions contains each subscription once for each value of its interest.
 	subscriptions map[interestValue][]*subscription
-	// The keys of scanned are the shards of all interests, and the fields of all interests without
-	// their values. The number of a key is the number of its entries in subscriptions. find compares
-	// each changed object with all keys of scanned, because there are few.
+	// The keys of scanned are all shards, and all fields (without a value), that interests require.
+	// scanned[key] counts the entries of this shard or field in subscriptions. find compares each
+	// changed object with all keys of scanned, because there are few.
 	scanned map[interestValue]int
 	// labels is the number of entries in subscriptions whose attribute is byLabel.
 	labels int
@@ -87,7 +87,7 @@ type interestIndex struct {
 // interestValue is one value of an interest.
 type interestValue struct {
 	by          attribute
-	name, value string // name is that of a field or a label
+	name, value string // name is the name of a field or a label
 }
 
 func (ix *interestIndex) add(s *subscription) {

@@ -21,7 +21,7 @@ import (
 // stateForList returns the state that a LIST requests, the first key to return, and the most
 // objects to return (0: no limit).
 func (c *Cache) stateForList(ctx context.Context, rd *request.Request) (st *state, start string, limit int, err error) {
-	if !rd.AnyVersion() { // kube-apiserver ignores the limit then, also for later pages
+	if !rd.AnyVersion() { // with any version, kube-apiserver ignores the limit
 		limit = int(min(max(rd.Limit, 0), 1<<30))
 	}
 	switch {

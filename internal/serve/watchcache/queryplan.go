@@ -141,7 +141,7 @@ const labelSetIndex = "label sets"
 // once per object. It is safe for concurrent use.
 type labelSets struct {
 	mu      sync.Mutex
-	variety uint64 // of the index that sets was read from; it changes with the sets in the index
+	variety uint64 // the index's Variety when sets was read; it changes when the index's sets change
 	sets    *distinctSets
 }
 

@@ -78,7 +78,7 @@ func (c *Cache) stateExactly(ctx context.Context, rv uint64) (*state, error) {
 		return kept, nil
 	}
 	cursor, err := c.cursorAfter(rv)
-	if apierrors.IsResourceExpired(err) { // kube-apiserver has another message for a LIST
+	if apierrors.IsResourceExpired(err) { // for a LIST, kube-apiserver's message is this one
 		return nil, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 	}
 	if err != nil {

@@ -154,7 +154,7 @@ func TestCompactTo(t *testing.T) {
 		t.Errorf("what is not forgotten: %+v", l)
 	}
 	tc.cache.CompactTo(three)
-	tc.cache.CompactTo(two) // restores nothing
+	tc.cache.CompactTo(two) // does not make expired states available again
 	if l := exactly(two); l.Code != 410 || l.Reason != "Expired" || l.Message != "The resourceVersion for the provided list is too old." {
 		t.Errorf("what is forgotten: %+v", l)
 	}
@@ -296,7 +296,7 @@ func TestStateCacheExpires(t *testing.T) {
 			tc.put("ns", fmt.Sprint("t", i%5), fmt.Sprint("round", i))
 		}
 		time.Sleep(cachedStateTTL / 2)
-		second := tc.list("", "limit=1") // of another state
+		second := tc.list("", "limit=1") // of a newer state
 		time.Sleep(cachedStateTTL/2 - time.Second)
 		if l := tc.list("", "limit=1&continue="+first.Metadata.Continue); l.Code != 0 || l.Metadata.Continue == "" {
 			t.Fatalf("within its time: %+v", l)

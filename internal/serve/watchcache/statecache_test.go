@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestPagedBytes checks that the bytes retained for pages are counted and bounded. The oldest state
-// is dropped first, even if no other LIST starts.
+// TestPagedBytes checks that the bytes retained for pages are counted and bounded. When they exceed
+// the limit, the oldest state is dropped first, without waiting for a new LIST.
 func TestPagedBytes(t *testing.T) {
 	const objects = 20
 	synctest.Test(t, func(t *testing.T) {

@@ -67,8 +67,8 @@ type Stats struct {
 
 // IndexStats describes one index, or the table.
 type IndexStats struct {
-	// Name is empty for the table, "f:" and a field, or "l:" and a label, as in kube-apiserver's
-	// metrics.
+	// Name is "f:" followed by a field, or "l:" followed by a label, as in kube-apiserver's metrics.
+	// It is empty for the table.
 	Name string
 	// Lists counts LISTs answered from the index [apiserver_cache_list_total]. States counts
 	// initial states of watches.

@@ -94,9 +94,9 @@ func (s *stream) flush() error {
 	return s.err
 }
 
-// finish sends the buffered bytes of a stream that ends. Then the stream does not end within an
-// event or a gzip member. The client must read the bytes within the time grace. If finish fails,
-// the connection fails too, so the client notices the missing bytes.
+// finish sends the buffered bytes of a stream that ends, so that the stream does not end inside an
+// event or a gzip member. grace is the time that the client has to read these bytes. If finish
+// fails, the connection fails too, so the client notices the missing bytes.
 func (s *stream) finish(grace time.Duration) {
 	if s.err == nil && (s.buf != nil || s.gzip != nil) {
 		s.deadline.setDeadline(time.Now().Add(grace))

@@ -134,9 +134,9 @@ var convertedAnnotations = map[schema.GroupVersionKind][]string{
 type conversion struct {
 	// annotations are removed from responses with only metadata.
 	annotations []string
-	// typeMeta is the start of a JSON object that states its kind. Objects of built-in kinds state it
-	// in events and not in lists, so the cache removes it, and adds it where it belongs. nil: do not
-	// remove it.
+	// typeMeta is the start of a stored JSON object of a built-in kind: its kind and apiVersion.
+	// Responses contain them in events and GETs, but not in the items of lists. So the cache removes
+	// them from stored objects, and adds them where they belong. nil: the cache does not remove them.
 	typeMeta []byte
 }
 

@@ -383,14 +383,15 @@ func (wt *watcher) mustEnd() bool {
 // coalesced changes. There is no wait between two attempts.
 const maxSettling = 4
 
-// settleAfter is the time after which the watcher tries again if no change wakes it.
+// settleAfter is the time after which the watcher tries again to reach the end of the coalesced
+// changes, if no change wakes it earlier.
 const settleAfter = time.Second
 
 // sendChangesAndBookmark sends pending changes. It then sends a bookmark if one is due, if last is
-// set, or if the client has received all coalesced changes of a group. It sends no bookmark in two
-// cases: the store was closed meanwhile, so that changes may be missing; or the bookmark would be
-// older than the announced end of the coalesced changes. ends is true if last is set, or if the
-// cache ends the watch meanwhile.
+// set, or if the client has received all coalesced changes of a group. It sends no bookmark if the
+// client may lack changes, because the store was closed or the watch fails. It also sends none that
+// would be older than the announced end of the coalesced changes. ends is true if last is set, or
+// if the cache ends the watch meanwhile.
 func (wt *watcher) sendChangesAndBookmark(last bool) (ends bool, err error) {
 	upTo, until := uint64(0), uint64(math.MaxUint64)
 	asked, completes := last || wt.bookmarks.due(wt, false), false
@@ -433,10 +434,10 @@ func (wt *watcher) sendChangesAndBookmark(last bool) (ends bool, err error) {
 }
 
 // sendChanges sends all pending changes, or at least the pending changes up to the resourceVersion
-// in until. If the cache ends the watch meanwhile, sendChanges sends one more batch, and stops if
-// more changes are pending: a client that reads more slowly than changes arrive may never reach the
-// end. all is false if sendChanges stopped early. Between two batches it sends a bookmark that is
-// due.
+// in until. If the cache ends the watch meanwhile, sendChanges sends the remaining changes only if
+// they fit into one batch: a client that reads more slowly than changes arrive may never reach the
+// end. all is false if sendChanges stopped early. Between two batches, sendChanges sends a bookmark
+// if one is due.
 func (wt *watcher) sendChanges(until uint64) (all bool, err error) {
 	batch := wt.scratch.changes[:]
 	for sent := 0; !wt.mustEnd(); sent++ {
@@ -616,7 +617,7 @@ func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *changeQue
 	}
 	add(changes)
 	more := make([]store.Change, batch)
-	for complete = true; wt.source.Pending() > 0 || relisted; { // ends, because no writer is as fast
+	for complete = true; wt.source.Pending() > 0 || relisted; { // ends: no writer is faster
 		if relisted && now == 0 {
 			observe()
 		}

@@ -152,7 +152,7 @@ func resumeAnywhere(t *testing.T, events []string, history map[uint64]map[string
 		}
 		for key := range state {
 			stale := true
-			for rv := last; rv <= tc.rv; rv++ { // if it was red at last or later, the watch reports its end
+			for rv := last; rv <= tc.rv; rv++ { // if key was red at last or later, the watch will delete it
 				if _, red := history[rv][key]; red {
 					stale = false
 					break

@@ -118,8 +118,8 @@ type pendingWrite struct {
 	start int64 // as returned by since
 }
 
-// before calls the function at with each active deadline. It returns the deadlines for which the
-// result is not 0 and not later than the time then.
+// before calls the argument at with each active deadline. at returns a time, as since does, or 0.
+// before returns the deadlines for which this time is not 0 and not later than the argument then.
 func (ds *writeDeadlines) before(then time.Time, at func(*writeDeadline) int64) (out []pendingWrite) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()

@@ -76,8 +76,8 @@ func (p *Pods) app(i int) app {
 const (
 	suffixLength = 5
 	suffixes     = 27 * 27 * 27 * 27 * 27
-	// suffixStride is a prime that does not divide suffixes, so that all replicas have different
-	// suffixes.
+	// suffixStride is a prime that does not divide the constant suffixes, so that all replicas have
+	// different name suffixes.
 	suffixStride = 7_368_787
 )
 

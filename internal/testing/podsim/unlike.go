@@ -65,7 +65,8 @@ func (p *Pods) unlikeWithoutFields(i int) *corev1.Pod {
 	return pod
 }
 
-// template creates the template of pod i: that of its workload, or one for this pod only.
+// template creates the template of pod i: the template of the pod's workload, or a template for
+// this pod only.
 func (p *Pods) template(i int) *template {
 	if p.variety == random {
 		return p.randomTemplate(i)

@@ -268,8 +268,8 @@ func TestSizesOfUnlikeAndRandom(t *testing.T) {
 	}
 }
 
-// TestHowFarPodsCompress checks to which part of their size 700 pods of each set compress. That
-// part shows how much text the pods share.
+// TestHowFarPodsCompress compresses 700 pods of each set together, and checks the compressed size
+// as a share of the original size. A small share shows that the pods have much text in common.
 func TestHowFarPodsCompress(t *testing.T) {
 	for name, want := range map[string]struct{ least, most float64 }{
 		"alike": {0, 0.08}, "unlike": {0.08, 0.25}, "random": {0.69, 1},

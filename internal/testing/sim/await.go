@@ -56,11 +56,12 @@ func (r *run) hasReached(rule string, c *client, s Scope, era *api.Era, rev int6
 	}
 }
 
-// holdsOfAnother reports whether the view contains an object of another era whose revision is above
-// the newest of era. That is possible if an informer has several selectors, and so several
-// reflectors: one of them may have listed in era while another still examines its server. If
-// besieged is true, any object of another era counts. In such a world, many faults may make the
-// examination so long that era reaches the revisions of the other era.
+// holdsOfAnother reports whether the view contains an object of an earlier era whose revision is
+// above the newest revision of the given era. That is possible if an informer has several
+// selectors, and so several reflectors: one reflector may have listed in the given era while
+// another still examines its server. If besieged is true, an object of an earlier era counts at any
+// revision. In such a world, many faults may make the examination so long that the given era
+// reaches the revisions of the earlier era.
 func (v *view) holdsOfAnother(era *api.Era, besieged bool) bool {
 	for _, rep := range v.objects {
 		if !era.Has(rep.Version) && (besieged || rep.Version.Revision > era.Head()) {

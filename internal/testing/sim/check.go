@@ -228,8 +228,8 @@ func (s Scope) stalled(was, now *api.Version) bool {
 	return len(s.pairs()) > 1 && now.Era.Index < was.Era.Index && now.Revision > was.Revision
 }
 
-// next returns an error if the handler did not receive a change of the key, in its scope, between
-// the last event (was) and the current one (now).
+// next returns an error if the key changed in the handler's scope between the handler's last event
+// (was) and the current one (now): the handler has then not received that change.
 func (r *run) next(s Scope, was last, now api.Representation) (err error) {
 	r.cluster.Do(func(h *api.History) {
 		e := h.Era()

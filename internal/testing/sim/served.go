@@ -44,10 +44,10 @@ func (s *servedWatch) Write(p []byte) (int, error) {
 // Unwrap returns the wrapped writer, which http.ResponseController flushes.
 func (s *servedWatch) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// check checks that each DELETED event is of an object that the WATCH's client may have: one that
-// is not newer than the resourceVersion at which the WATCH starts, or one that was in an event
-// before. Other checks do not notice such a violation, because informers ignore deletions of
-// unknown objects.
+// check checks that each DELETED event is of an object that the WATCH's client may have: either the
+// object was created at or before the resourceVersion at which the WATCH starts, or an earlier
+// event of the WATCH contained it. Other checks do not notice such a violation, because informers
+// ignore deletions of unknown objects.
 func (s *servedWatch) check(hr *http.Request) {
 	if s.code != 0 && s.code != http.StatusOK {
 		return

@@ -6,7 +6,7 @@ import (
 )
 
 // control returns the client with client-go's informer, with which the others are compared. It
-// returns nil if the world does not have both kinds.
+// returns nil if the world has no such client, or no other client.
 func (r *run) control() *client {
 	i := slices.IndexFunc(r.clients, func(c *client) bool { return c.spec.Runner == ClientGo })
 	if i < 0 || !slices.ContainsFunc(r.clients, func(c *client) bool { return c.spec.Runner != ClientGo }) {

@@ -10,9 +10,9 @@ type clientView struct {
 	first int64
 	// paging is the schema when the server sent the first page of the current list.
 	paging int
-	// tricked is true if the client watches from a revision of a past era that the present era has
-	// also reached. No response shows that to the client, so the checks accept any state until the
-	// client's next LIST.
+	// tricked is true if the client watches from a revision that it read in a past era, and the
+	// present era has reached the same revision. No response shows that to the client, so the checks
+	// accept any state until the client's next LIST.
 	tricked bool
 }
 
@@ -70,7 +70,7 @@ func (c *Cluster) Tricked(cl *Client) bool {
 		w.server.advance()
 		newest[c.view(w.req)] = w
 		if w.era == c.history.Era() {
-			w.trick() // fill does not run while the connection stalls
+			w.trick() // fill also calls trick, and does not run while the connection stalls
 		}
 	}
 	for _, w := range newest {
@@ -120,8 +120,9 @@ func (c *Cluster) Schemas(cl *Client) (oldest, present int) {
 	return oldest, c.schema
 }
 
-// trick sets tricked if the watch started from a revision that the client read in another era,
-// where that revision may be a different state. The caller must hold the cluster's mu.
+// trick sets tricked if the watch started from a revision that the client read in another era. In
+// the watch's era, the same revision may be a different state. The caller must hold the cluster's
+// mu.
 func (w *watch) trick() {
 	if w.rev == 0 || w.rev > w.server.seen {
 		return

@@ -116,8 +116,8 @@ func (e *Era) Compact(rev int64) { e.compacted = max(e.compacted, min(rev, e.Hea
 // Compacted returns the oldest revision that can still be read.
 func (e *Era) Compacted() int64 { return max(e.compacted, e.Base) }
 
-// Has reports whether v is a version of this era, or one of the past that it shares with its
-// parents.
+// Has reports whether v is a version of this era, or a version of an older era in a state that this
+// era shares.
 func (e *Era) Has(v *Version) bool {
 	for rev := e.Head(); e != nil; rev, e = min(rev, e.Base), e.Parent {
 		if v.Era == e {

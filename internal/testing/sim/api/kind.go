@@ -24,7 +24,7 @@ type Kind struct {
 	schema.GroupVersionResource
 	Kind string
 	// Protobuf is true for a built-in kind, which servers send as protobuf to clients that accept
-	// that.
+	// protobuf.
 	Protobuf bool
 }
 
