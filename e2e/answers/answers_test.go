@@ -64,7 +64,8 @@ func (c *comparison) reads(t *testing.T, ctx context.Context, r *resource, versi
 }
 
 // watches compares WATCHes of a resource from a resourceVersion. After that version, one object was
-// changed, one created and one deleted. Of the CustomResourceDefinitions, only one was changed.
+// changed, one created and one deleted. For CustomResourceDefinitions, one object was changed, and
+// none was created or deleted.
 func (c *comparison) watches(t *testing.T, ctx context.Context, r *resource, version string) {
 	events := 3
 	switch {

@@ -206,8 +206,8 @@ func (s *side) ask(ctx context.Context, target, accept string, events int) (*ans
 }
 
 // read sends a GET. If choose is not nil, the GET is a WATCH, and read calls choose for each event.
-// n is the number of events that the answer already contains. choose returns whether to add the
-// event to the answer, and whether to stop reading.
+// The parameter n of choose is the number of events that the answer already contains. choose
+// returns whether to add the event to the answer, and whether to stop reading.
 func (s *side) read(ctx context.Context, target, accept string, choose func(frame []byte, n int) (take, last bool)) (*answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends a WATCH

@@ -23,8 +23,8 @@ var (
 // round is found again in each run.
 const fixedSeed = 1
 
-// seedOf returns the seed of a round. A round uses this seed for its first values, and the next
-// number for the changed values.
+// seedOf returns the seed of a round. A round uses this seed for its first values, and this seed
+// plus 1 for the changed values.
 func seedOf(round int) int64 {
 	switch {
 	case *seed != 0:

@@ -108,9 +108,9 @@ func goList(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// outsideTests reads a file of client-go's tests, and returns a version for the external test
-// package of Weir's clientgo. The version has no tests that use internals. names are the tests of
-// shared informers in the version.
+// outsideTests reads a file of client-go's tests. It returns the text of a file for the external
+// test package of Weir's clientgo, without the tests that use internals. names are the names of the
+// tests of shared informers in that text.
 func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 	t.Helper()
 	files := token.NewFileSet()

@@ -119,9 +119,9 @@ func missing(dir string, names []string) (out []string) {
 	return out
 }
 
-// buildFlags returns the go command's flags to build the programs. These flags, and the versions
-// that e2e/kube requires, are the same as those of the tests of other modules. Common packages are
-// then compiled only once.
+// buildFlags returns the go command's flags to build the programs. The tests of other modules use
+// the same flags, and the same module versions as e2e/kube. Common packages are therefore compiled
+// only once.
 func buildFlags(ctx context.Context, source string) ([]string, error) {
 	version, err := GoCommand(ctx, source, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	if err != nil {
@@ -212,9 +212,9 @@ func hashSources(dir string, flags []string) (string, error) {
 
 // GoCommand runs the go command in dir, outside of any workspace. If dir is empty, it runs the go
 // command in this process's directory, with its workspace. It returns the standard output. An error
-// contains the standard error output. When ctx ends, GoCommand interrupts the command. It does not
-// change the cgo setting, because all packages that import net would then be compiled a second
-// time.
+// contains the standard error output. When ctx ends, GoCommand interrupts the command. GoCommand
+// does not change the cgo setting, because another setting would make Go compile all packages that
+// import net a second time.
 func GoCommand(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

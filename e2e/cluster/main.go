@@ -70,9 +70,9 @@ func HTTPClient(t *testing.T, cfg *rest.Config) *http.Client {
 
 // Begin returns the context of a test, which ends after limit or when the test ends. At the end of
 // the test, Begin closes the idle connections that clients with the cluster's configuration share.
-// It then checks that the test has left no goroutine except those that Leaks and ignored exclude.
-// It repeats the check, because a connection becomes idle only a moment after its last request has
-// ended.
+// It then checks that the test has left no goroutines, except goroutines that the options of Leaks
+// or the parameter ignored allow. It repeats the check, because a connection becomes idle only a
+// moment after its last request has ended.
 func (c *Cluster) Begin(t *testing.T, limit time.Duration, ignored ...goleak.Option) context.Context {
 	t.Helper()
 	leaks := append(Leaks(), ignored...)

@@ -15,8 +15,8 @@ const (
 	lastPort  = 31_999
 )
 
-// portAttempts bounds how many ports are tried for a server. Each time, another process may listen
-// on the port that was free before.
+// portAttempts bounds how many ports are tried for a server. A try fails if another process has
+// started to listen on the port after freePort found the port free.
 const portAttempts = 5
 
 // errPortTaken is returned if another process listens on the port of a server.

@@ -115,8 +115,8 @@ func (y *tally) p99() time.Duration {
 	return y.latencies[(len(y.latencies)*99+99)/100-1]
 }
 
-// ask sends n requests of each kind, evenly distributed over a time. It sends each request when it
-// is due, even if earlier requests are not answered.
+// ask sends n requests of each kind, evenly distributed over the given time. It sends each request
+// when it is due, even if earlier requests are not answered.
 func ask(ctx context.Context, of []polite, n int, over time.Duration) map[string]*tally {
 	out := map[string]*tally{}
 	var asked sync.WaitGroup

@@ -16,9 +16,9 @@ import (
 )
 
 // connectionLimit returns the number of connections that attackers open. With -hostile.timed, it is
-// the limit of file descriptors, minus those for well-behaved clients and other files. It is at
-// most 12,000, because one address has a limited number of ports. Without -hostile.timed, it is
-// 2,000.
+// the limit of file descriptors, minus the descriptors for well-behaved clients and other files. It
+// is at most 12,000, because one address has a limited number of ports. Without -hostile.timed, it
+// is 2,000.
 func connectionLimit() int {
 	const short = 2000
 	var limit syscall.Rlimit

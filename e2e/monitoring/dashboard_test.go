@@ -43,7 +43,7 @@ func readDashboard(t *testing.T) (d dashboard) {
 }
 
 // variables replaces the variables in a query as Grafana does when all values of each variable are
-// selected. It also replaces the interval of rates.
+// selected. It also replaces $__rate_interval, the interval of rates.
 func (d *dashboard) variables(text string) string {
 	for _, v := range d.Templating.List {
 		if v.AllValue != "" {
@@ -89,7 +89,7 @@ func TestDashboard(t *testing.T) {
 }
 
 // checkSeries returns an error if there are no series, or if a label that the legend uses is
-// missing. If the legend uses the name, both informers must have a series.
+// missing. If the legend uses the label name, both informers must have a series.
 func checkSeries(series []map[string]string, legend string) error {
 	if len(series) == 0 {
 		return errors.New("no data")

@@ -45,7 +45,7 @@ var publishes = observer{
 		w.movePods(t, ctx)
 		w.moveServices(t, ctx)
 		// external-dns reports this service only after it has received the pod's last label and the
-		// slice.
+		// service's EndpointSlice.
 		w.makeService(t, ctx, last, map[string]string{"churn": last}, false, []*corev1.Pod{w.pods.Pod(0)})
 		return last + domain
 	},

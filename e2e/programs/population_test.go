@@ -59,7 +59,7 @@ func (w *world) makeNodes(t *testing.T, ctx context.Context) {
 		}
 	}
 	for i := range nodes {
-		size := int64(200 + i) // percent of the size at which equal nodes would be full
+		size := int64(200 + i) // percent; if all nodes had 100, they would be full
 		capacity := corev1.ResourceList{
 			corev1.ResourceCPU:    *resource.NewMilliQuantity(cpu/nodes*size/100+1000, resource.DecimalSI),
 			corev1.ResourceMemory: *resource.NewQuantity(memory/nodes*size/100+1<<30, resource.BinarySI),

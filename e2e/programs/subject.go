@@ -68,8 +68,8 @@ func start(binary, kubeconfig string, args ...string) (*subject, error) {
 	return s, nil
 }
 
-// read reads the program's output until the program exits. It keeps only the last line, if no
-// caller has read the earlier ones.
+// read reads the program's output until the program exits. If no caller has read a line before the
+// next one arrives, read drops the earlier line.
 func (s *subject) read(out io.Reader) {
 	defer close(s.gone)
 	defer close(s.told)

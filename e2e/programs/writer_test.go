@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// writer tests a program that writes. The unchanged and the changed program cannot run on one
-// cluster, because both would write. The function therefore runs one program on a separate cluster
-// until the program has finished its work, and returns the result. Both results must be equal.
+// writer tests a program that writes. It runs the unchanged or the changed program on a separate
+// cluster until the program has finished its work, and returns the result. Both programs must have
+// the same result. They cannot run on one cluster, because both would write.
 type writer func(t *testing.T, ctx context.Context, binary string) (used usage, end []string)
 
 func (run writer) try(t *testing.T, ctx context.Context, plain, changed string) (before, after usage) {

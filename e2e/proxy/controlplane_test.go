@@ -72,8 +72,9 @@ func (n noting) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (n noting) WrappedRoundTripper() http.RoundTripper { return n.RoundTripper }
 
-// note records a LIST at resourceVersion "0". It ignores requests of callers without a certificate:
-// only requests of callers with one are forwarded by impersonation.
+// note records a LIST at resourceVersion "0" that the proxy forwards for a caller with a
+// certificate. The proxy forwards such requests by impersonation, so they have the header
+// Impersonate-User.
 func (f *forwardedLists) note(r *http.Request) {
 	if r.Header.Get("Impersonate-User") == "" || r.URL.Query().Get("resourceVersion") != "0" {
 		return
@@ -323,10 +324,10 @@ func (cp *controlPlane) look(t *testing.T, ctx context.Context, name string) {
 }
 
 // checkServed checks that the proxy answered the programs' reads from its cache. verb is the verb
-// with which the programs read the initial state. If it is "list", the cache must have answered a
-// LIST and a WATCH of every resource that the manifests cache for the control plane. It must not
-// have forwarded LISTs of resources that are neither in leftOut nor cached by the manifests: the
-// manifests would have to cache them too.
+// with which the programs read the initial state. If verb is "list", the cache must have answered a
+// LIST and a WATCH of every resource that the manifests cache for the control plane. The proxy must
+// not have forwarded LISTs of resources that are neither in leftOut nor cached by the manifests:
+// the manifests would have to cache these resources too.
 func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context, verb string) {
 	t.Helper()
 	resp := do(t, ctx, cp.admin, http.MethodGet, cp.proxy.URL()+"/metrics")

@@ -111,8 +111,8 @@ type ledger struct {
 	flows  sets.Set[string] // UIDs of the FlowSchemas that matched requests with the token
 }
 
-// noted is a transport that records requests in a ledger. It ignores requests of callers, for which
-// the proxy impersonates the caller.
+// noted is a transport that records the proxy's own requests in a ledger. It ignores requests that
+// the proxy forwards for a caller: in these requests, the proxy impersonates the caller.
 type noted struct {
 	http.RoundTripper
 	in *ledger

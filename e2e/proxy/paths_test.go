@@ -160,8 +160,8 @@ func TestGroupThatHeadersChange(t *testing.T) {
 	}
 }
 
-// TestNodeByName checks the groups of a caller that impersonates a user with a node's name, when
-// the proxy forwards the request. The user must not be in a group of nodes, although the proxy may
+// TestNodeByName sends requests that the proxy forwards, from callers that impersonate a user with
+// a node's name. It checks that the user then is not in a group of nodes, although the proxy may
 // impersonate that group.
 func TestNodeByName(t *testing.T) {
 	ctx := begin(t)

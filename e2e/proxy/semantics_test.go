@@ -20,8 +20,8 @@ import (
 type row struct {
 	name  string // name of the sub-test
 	query string // may contain placeholders (see world.fill)
-	// path replaces the path of the objects if it starts with a slash. Otherwise it is appended to
-	// that path.
+	// path replaces the path of the objects if it starts with a slash. Otherwise it is appended to the
+	// path of the objects.
 	path   string
 	method string
 	accept string

@@ -166,9 +166,10 @@ func (c *caller) bearer(d dice, h http.Header) {
 	}
 }
 
-// named returns the users that a front proxy may name: people without system:anonymous. The proxy
-// forwards such a user by impersonation. kube-apiserver adds system:anonymous to the group
-// system:unauthenticated if it is impersonated, but not if a front proxy names it.
+// named returns the users that a front proxy may name: people without system:anonymous. If a front
+// proxy names a user, the proxy forwards the request by impersonation. For an impersonated
+// system:anonymous, kube-apiserver adds the group system:unauthenticated. It does not add this
+// group if a front proxy names system:anonymous.
 func named() []string {
 	return slices.DeleteFunc(slices.Clone(people), func(name string) bool { return name == "system:anonymous" })
 }

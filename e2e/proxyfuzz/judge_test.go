@@ -248,10 +248,11 @@ func (e *exchange) strange() bool {
 	return e.other != "" && e.ours.code == http.StatusBadRequest && e.ours.header.Get("Audit-Id") != ""
 }
 
-// fits judges a request with the proxy's continue token that both servers have received, if
-// kube-apiserver has refused the token. whole is kube-apiserver's answer to the same request
-// without the token. The proxy may refuse the token. It must not answer a caller that
-// kube-apiserver refuses, and must not return an object that whole does not have.
+// fits judges a request that both servers have received with the proxy's continue token. If
+// kube-apiserver has accepted the token, fits does nothing. Otherwise it compares the proxy's
+// answer with whole, kube-apiserver's answer to the same request without the token. The proxy may
+// refuse the token. The proxy must not answer a caller that kube-apiserver refuses, and must not
+// return an object that whole does not have.
 func (e *exchange) fits(whole *answer, known map[string]string) {
 	if e.theirs.code == http.StatusOK {
 		return // kube-apiserver accepts the token

@@ -37,8 +37,8 @@ type world struct {
 	through dynamic.Interface    // of the admin, for the proxy
 	front   *tls.Certificate     // certificate of a front proxy
 	callers []caller
-	// then and now are resourceVersions: then from before some objects were changed and deleted, now
-	// from after that.
+	// These are two resourceVersions. The field then is from before some objects were changed and
+	// deleted. The field now is from after these changes.
 	then, now uint64
 	// frozen has the resourceVersions, by UID, of all objects that are not permissions.
 	frozen map[string]string

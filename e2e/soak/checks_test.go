@@ -206,9 +206,9 @@ const ownEvery = 100 * time.Millisecond
 
 // startOwn measures when the API servers' own watch caches reach the wanted state after the last
 // fault. An informer cannot be current before the server that it watches. The returned function
-// ends the measurement. It returns the times since the last fault: by resource, and for each
-// server. If a server has not reached the state by then, its time is the time of the whole
-// measurement.
+// ends the measurement. By resource and for each server, it returns the time from the last fault
+// (over) until the server's watch cache had the wanted state. If a watch cache never had that
+// state, the time ends with the measurement.
 func (w *world) startOwn(ctx context.Context, over time.Time, want *state) func() map[string][]time.Duration {
 	ctx, cancel := context.WithCancel(ctx)
 	took := map[string][]time.Duration{"configmaps": make([]time.Duration, len(w.servers)), "widgets": make([]time.Duration, len(w.servers))}

@@ -32,8 +32,8 @@ type faults struct {
 	kills int
 }
 
-// maxKills bounds the kills in a round. A restarting API server occupies a CPU core for seconds,
-// which the informers then lack.
+// maxKills bounds the kills in a round. A restarting API server occupies a CPU core for seconds.
+// The informers cannot use this core meanwhile.
 const maxKills = 2
 
 func (w *world) newFaults(round int, client dynamic.Interface) *faults {

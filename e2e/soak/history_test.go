@@ -205,9 +205,9 @@ func (h *history) take() (problems []string, replays, strays int) {
 }
 
 // sightings counts the distinct versions that the handlers of one subject receive. A version does
-// not count if another handler of the subject has received a newer version of the object. So a
-// subject of several informers counts no more than one informer, which must never deliver an older
-// version after a newer one. sightings is safe for concurrent use.
+// not count if a handler of the subject has already received a newer version of the object.
+// Therefore a subject with several informers cannot count more versions than a subject with one
+// informer. sightings is safe for concurrent use.
 type sightings struct {
 	mu       sync.Mutex
 	counting bool

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// An object that is still missing at the time lost after the last fault counts as lost.
+	// lost is the longest time from the last fault until a subject must have the wanted objects. A
+	// subject that needs longer counts as lost.
 	lost = time.Minute
 	// look is the time between two checks whether a subject is current.
 	look = 20 * time.Millisecond
@@ -92,8 +93,8 @@ func (w *world) round(ctx context.Context, number int, length time.Duration, c *
 	}
 }
 
-// slow is a delay. The test logs a subject that becomes current by more than slow after both the
-// control and the subject's own servers.
+// The test logs a subject that became current more than this time after the control, and more than
+// this time after the subject's own servers.
 const slow = time.Second
 
 // controlOf returns the index of the control with the same way and objects as s. It returns -1 if

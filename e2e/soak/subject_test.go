@@ -33,9 +33,9 @@ type subject struct {
 	// content returns one object, to compare the whole object. If it is nil, only versions are
 	// compared.
 	content func(key string) (any, error)
-	// settle is called after the last fault. current reports whether the subject has completed its own
-	// work since then, in addition to the comparison of objects. If both are nil, the test only
-	// compares objects.
+	// settle is called after the last fault. current reports whether the subject has completed work of
+	// its own since that call. The test then waits for this work too. If both functions are nil, the
+	// test waits only until the objects are equal.
 	settle  func()
 	current func() bool
 	// problems returns the errors that the subject itself has found since the previous call. It may be

@@ -29,8 +29,8 @@ type adapter struct {
 	watches    *watches
 	namespaced bool
 	// visible makes Create wait until the watch cache contains the created object. Some suites read
-	// the object immediately afterwards at resourceVersion "0", which need not return it.
-	// kube-apiserver's tests of its own cache have the same problem.
+	// the object immediately afterwards at resourceVersion "0". Such a read need not return the
+	// object. kube-apiserver's tests of its own cache have the same problem.
 	visible bool
 }
 
@@ -155,8 +155,8 @@ func (a *adapter) collection(key string, opts apistorage.ListOptions) *rest.Requ
 		selectors = append(selectors, fields.OneTermEqualSelector("metadata.name", name))
 	}
 	namespace = strings.TrimSuffix(namespace, "/")
-	// A suite may use any start of a key as a prefix. If it is not the name of a namespace, a field
-	// selector replaces the namespace in the path.
+	// A suite may use any start of a key as a prefix. If the prefix cannot be the name of a namespace,
+	// the request has a field selector instead of a namespace in its path.
 	if namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {
 		selectors = append(selectors, fields.OneTermEqualSelector("metadata.namespace", namespace))
 		namespace = ""

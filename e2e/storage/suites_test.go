@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// variants are setups, in each of which all suites run. The variants run in parallel, each with its
+// variants are setups. All suites run in each variant. The variants run in parallel, each with its
 // own etcd. The suites of a variant run one after another, because they count resourceVersions.
 var variants = []struct {
 	name  string

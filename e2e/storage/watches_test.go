@@ -97,9 +97,9 @@ func (w *begun) ResultChan() <-chan watch.Event { return w.results }
 func (w *begun) Stop() { w.stop() }
 
 // position is a decoded continue token. It has the resourceVersion of the listed state, or -1 for
-// the current state. It also has the first key that may follow, without the listed namespace.
-// Tokens of the watch cache also have a Maker, which kube-apiserver ignores. The suites create and
-// decode kube-apiserver's tokens.
+// the current state. It also has the first key that the next page may contain, without the listed
+// namespace. Tokens of the watch cache also have a Maker, which kube-apiserver ignores. The suites
+// create and decode kube-apiserver's tokens.
 type position struct {
 	Version         string `json:"v"`
 	ResourceVersion int64  `json:"rv"`

@@ -186,9 +186,9 @@ func (w *world) increase(ctx context.Context, t *testing.T) int64 {
 	return resp.Header.Revision
 }
 
-// compact makes etcd and the watch cache drop states before a resourceVersion. The test calls the
-// watch cache's CompactTo, because the watch cache does not follow etcd's compactions as
-// kube-apiserver's cache does.
+// compact makes etcd and the watch cache drop states before a resourceVersion. kube-apiserver's
+// cache follows etcd's compactions. The watch cache does not, so compact calls the watch cache's
+// CompactTo.
 func (w *world) compact(ctx context.Context, t *testing.T, resourceVersion string) {
 	t.Helper()
 	rv, err := w.Versioner().ParseResourceVersion(resourceVersion)

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// GETs and writes are a finding if they cost the API server at least wasteful seconds of CPU time
-	// an hour. By the measured model of package cost, four requests a second cost that much. If the
-	// server sends each write to many WATCHes, fewer writes cost as much.
+	// wasteful is a CPU time of the API server, in seconds per hour. GETs are a finding only if they
+	// cost at least this time. By the measured model of package cost, four requests a second cost that
+	// much. If the server sends each write to many WATCHes, fewer writes cost as much.
 	wasteful = 5
-	// Writes are a finding only in one of two cases. In the first, an object receives at least
-	// hotPerHour writes an hour, and all writes together cost at least wasteful seconds. In the
-	// second, an object receives at least oftenPerHour writes an hour, and all writes cost at least
-	// wastefulOften seconds.
+	// Writes are a finding only in one of two cases. In the first case, an object receives at least
+	// hotPerHour writes an hour, and all writes of an hour cost at least wasteful seconds. In the
+	// second case, an object receives at least oftenPerHour writes an hour, and all writes of an hour
+	// cost at least wastefulOften seconds.
 	hotPerHour, oftenPerHour = 600, 60
 	wastefulOften            = 360
 
@@ -43,8 +43,8 @@ func (a *acts) add(e *evidence.Event, object uint64) {
 
 // acted counts a request if it is a GET or a write of an object, or records an Event. It ignores
 // failed requests, except those that fail with 404 or 409. It also ignores requests that name no
-// object, such as access reviews, unless they record an Event. No client can cache or compare the
-// results of such requests.
+// object, such as access reviews, because no client can cache or compare their results. Requests
+// that record an Event are an exception.
 func (u *usage) acted(e *evidence.Event, v verb, object uint64) {
 	failed := e.Code >= 400 && e.Code != 404 && e.Code != 409
 	if failed || len(e.Object.Resource) == 0 || len(e.Object.Name) == 0 && !isEvents(u.resource) {
@@ -84,7 +84,7 @@ func (d *Doctor) perHour(busiest int64) float64 {
 }
 
 // rates returns the hourly rate of a client's requests, and the average rate per object. If the
-// client runs on many machines, as agents do, both rates are per machine. In that case the result
+// client runs on many machines, as agents do, rate is the rate per machine. In that case the result
 // where is a text that says so; otherwise it is empty.
 func (s subject) rates(a *acts) (rate, object float64, where string) {
 	rate = s.d.perHour(a.busiest)

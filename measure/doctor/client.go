@@ -73,7 +73,8 @@ func (c *client) impersonatedBy(via []byte) {
 	}
 }
 
-// appendUser appends the user for which doctor counts an event: nodes for any node.
+// appendUser appends the user for which doctor counts an event. For any node, this is the constant
+// nodes.
 func appendUser(dst []byte, e *evidence.Event) []byte {
 	if bytes.HasPrefix(e.User, []byte("system:node:")) {
 		return append(dst, nodes...)

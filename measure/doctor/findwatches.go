@@ -10,8 +10,9 @@ import (
 const (
 	FindingRelist = "relist"
 
-	// A server that restarts ends all WATCHes, some of them early, and its clients LIST once. If that
-	// happens three times on each machine and 20 times in all, it is a loop.
+	// A client is in a loop if at least 20 of its WATCHes ended early and it sent at least 20 LISTs,
+	// and at least three of each per machine. A restart of a server also ends WATCHes early, but after
+	// it each client LISTs only once.
 	relistLoops     = 20
 	relistLoopsEach = 3
 	// A crash loop restarts at least ten times an hour. Jobs that use an informer for some seconds

@@ -162,8 +162,8 @@ func TestConsistencyChecks(t *testing.T) {
 	}
 }
 
-// TestEventsOfAnotherGroup checks LISTs of events.k8s.io. They read the objects of the core Events,
-// and these have no watch cache.
+// TestEventsOfAnotherGroup checks LISTs of events.k8s.io. These LISTs read the same objects as
+// LISTs of core Events, and kube-apiserver has no watch cache of Events.
 func TestEventsOfAnotherGroup(t *testing.T) {
 	const stored = `{group="",resource="events",storage="etcd",index=""}`
 	after := values(map[string]float64{

@@ -79,8 +79,8 @@ func TestMemory(t *testing.T) {
 	runtime.KeepAlive(d)
 }
 
-// TestMemoryAtPeaks checks that the memory of simultaneous answers does not depend on the length of
-// the log.
+// TestMemoryAtPeaks checks that the predicted memory of simultaneous answers does not depend on the
+// length of the log.
 func TestMemoryAtPeaks(t *testing.T) {
 	burst := someone("burst", "list", "pods")
 	burst.at, burst.took = 10*time.Second, 500*time.Millisecond

@@ -15,8 +15,8 @@ const (
 	binsPerOctave = 4
 	shortest      = 0.25 // seconds
 	bins          = 24 * binsPerOctave
-	// If a request is earlier than the previous one by more than restart, it is from another log,
-	// which covers the same time.
+	// If a request is earlier than the previous one by more than an hour (restart), it is from a
+	// second log that covers the same time.
 	restart = time.Hour
 )
 

@@ -123,9 +123,9 @@ func (u *usage) asksFor(version []byte) {
 	}
 }
 
-// addList counts a LIST. It adds the LIST to a pattern only if the client could have avoided it. It
-// could not if the LIST failed and must be retried, or if the resource cannot be WATCHed. A refused
-// LIST is not added either, because it cost nothing.
+// addList counts a LIST. It does not add to a pattern: a LIST that failed or was refused, a LIST
+// that costs no more than a GET, and a LIST of a resource that cannot be WATCHed. It adds all other
+// LISTs to a pattern.
 func (u *usage) addList(e *evidence.Event, q evidence.Query) {
 	l := &u.lists
 	for _, kind := range []struct {

@@ -46,7 +46,7 @@ type request struct {
 	verb, query                 string
 	user, agent, ip, pod, via   string // via impersonates user
 	group, resource, ns, object string
-	sub, reason                 string // reason is that of the Status in the answer
+	sub, reason                 string // reason: in the Status of the answer
 	code                        int
 	open                        bool // a WATCH that never ends
 }

@@ -107,9 +107,9 @@ func (k *kind) fill(f filler, n int) (value []byte, err error) {
 	return nil, fmt.Errorf("%s: no value can be converted", k.Kind)
 }
 
-// complete sets the fields that kube-apiserver sets when it reads objects that are older than these
-// fields. kube-apiserver does not always set them in events of a WATCH, so the objects must have
-// them already.
+// complete sets fields that kube-apiserver sets when it reads objects that were stored before these
+// fields existed. kube-apiserver does not always set them in events of a WATCH, so the objects must
+// have them already.
 func complete(internal runtime.Object) {
 	switch o := internal.(type) {
 	case *core.PersistentVolumeClaim:

@@ -204,8 +204,8 @@ func (o *order) pull(read func() (*Event, error)) (*Event, error) {
 	return e, nil
 }
 
-// contradicted reports whether the neighbours of an event with the time at show that the time is
-// wrong. It puts events that it reads into the lookahead.
+// contradicted reports whether the neighbours of an event show that its time is wrong. The
+// parameter at is this time. contradicted puts events that it reads into the lookahead.
 func (o *order) contradicted(at int64, read func() (*Event, error)) bool {
 	want := 1
 	if !o.begun {

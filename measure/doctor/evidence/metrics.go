@@ -141,7 +141,7 @@ func ofCache(add func(*listings, float64)) func(*Sample, labels, float64) {
 	}
 }
 
-// ofLevel returns a function that adds a value to its priority level.
+// ofLevel returns a function that adds a value to the value's priority level.
 func ofLevel(add func(*LevelMetrics, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) { add(s.level(l.get("priority_level")), v) }
 }

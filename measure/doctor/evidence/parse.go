@@ -65,9 +65,9 @@ func (e *Event) complete(inList bool) error {
 	return nil
 }
 
-// read replaces the contents of e with the object at which d is. It calls other for each member
-// that is not part of an Event; other must read the member's value. It returns the errors of d and
-// other.
+// read replaces the contents of e with the object at which d is. It calls the function other for
+// each member that is not part of an Event; other must read the member's value. read returns the
+// errors of d and of other.
 func (e *Event) read(d *jsontext.Decoder, other func(name []byte) error) error {
 	*e = Event{scratch: e.scratch[:0], decoder: e.decoder, input: e.input}
 	return e.members(d, func(name []byte) error {
@@ -114,9 +114,9 @@ func skip(d *jsontext.Decoder) error {
 	return err
 }
 
-// members calls member with the name of each member of the object at which d is. member must read
-// the member's value. If the value at d is null, members skips it. If it is neither null nor an
-// object, the event is invalid.
+// members calls the function member with the name of each member of the object at which d is. The
+// function must read the member's value. If d is at null instead of an object, members skips it. If
+// d is at any other value, the event is invalid.
 func (e *Event) members(d *jsontext.Decoder, member func(name []byte) error) error {
 	token, err := d.ReadToken()
 	switch kind := token.Kind(); {

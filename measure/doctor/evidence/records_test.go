@@ -85,7 +85,7 @@ func TestLogBound(t *testing.T) {
 	}
 }
 
-// TestEnvelopes checks that events are found in the forms of the common ways to deliver a log.
+// TestEnvelopes checks that events are found in all forms in which logs are commonly delivered.
 func TestEnvelopes(t *testing.T) {
 	list := `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[` + one(1) + `,` + withObject(one(2), object(5000)) + `]}`
 	azure := func(second int) string {

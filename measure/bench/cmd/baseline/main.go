@@ -1,5 +1,6 @@
-// Command baseline records figures of Weir, and compares another version of the code with them.
-// Changes to Weir must keep these figures. make baseline and make baseline-check run it.
+// Command baseline records figures of Weir, and compares the figures of a later version of the code
+// with them. No change to Weir may make a figure worse than its limit. make baseline and make
+// baseline-check run it.
 //
 // It builds weir-bench in a checkout, runs it once for each row of its table, and writes the result
 // of each row to a file. If the file exists and has the same build and flags, the command does not
@@ -89,8 +90,8 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o, err
 }
 
-// choose returns the rows with the names in the list only, or all rows if that list is empty. It
-// leaves out the rows with the names in the list without. A comma separates the names.
+// choose returns the rows that the flag -only names, or all rows if that flag is empty. It leaves
+// out the rows that the flag -without names. Each flag has names separated by commas.
 func choose(only, without string) ([]row, error) {
 	named := func(list string) ([]row, error) {
 		names := strings.FieldsFunc(list, func(r rune) bool { return r == ',' })

@@ -10,8 +10,8 @@ type row struct {
 }
 
 // figure is a ratio to client-go in the same run, or the ratio of a changed program to the
-// unchanged one. It may change up to its limit. If it has no limit, it may change from the baseline
-// by the slack of its kind.
+// unchanged one. It must not be worse than its limit. If it has no limit, it may be worse than the
+// baseline by the slack of its kind.
 type figure struct {
 	key       string // its key in the results of weir-bench
 	label     string

@@ -38,7 +38,8 @@ const (
 	sideAPIServer = "kube-apiserver"
 )
 
-// The numbers of objects on the axes of handlers and of informers, which do not increase them.
+// The numbers of objects on the axis of handlers and on the axis of informers. Each number is the
+// same at all points of its axis.
 const (
 	objectsOfHandlers  = 50_000
 	objectsOfInformers = 1_000

@@ -39,7 +39,7 @@ const labName = "lab"
 // labPods is the default of --pods.
 const labPods = 10_000
 
-// maxLabPods limits --pods, because client-go's side needs memory in proportion.
+// maxLabPods limits --pods, because the memory of client-go's side grows in proportion to the pods.
 const maxLabPods = 500_000
 
 func newLab() *cobra.Command {

@@ -44,8 +44,8 @@ const (
 )
 
 // upTo returns a function that returns the number of clients for a number of pods. Each client
-// receives all pods. The number is at most the parameter clients, and so small that all clients
-// together receive at most maxObjects objects. But it is at least two.
+// receives all pods. The number is at most the parameter clients. It is also limited so that all
+// clients together receive at most maxObjects objects. The smallest number is two.
 func upTo(clients int) func(pods int) int {
 	return func(pods int) int { return max(2, min(clients, maxObjects/max(1, pods))) }
 }

@@ -36,7 +36,7 @@ type state struct {
 // firstState returns the initial state of pod i.
 func firstState(i int) state { return state{since: uint32(i)} }
 
-// change changes a state like event number k of a kind of changes.
+// change applies event number k of the given kind of changes to a state.
 func (s *state) change(kind string, k int64) {
 	if kind == ChangeMix {
 		kind = mixed(k)

@@ -68,7 +68,7 @@ func shared(s *spec, informer cache.SharedIndexInformer, look looker) *sharedInf
 	}
 	if s.Transform {
 		figures.Check(c.SetTransform(func(object any) (any, error) {
-			// An object without metadata is a tombstone. Its object is already transformed.
+			// An object without metadata is a tombstone. The object in a tombstone is already transformed.
 			if m, err := meta.Accessor(object); err == nil {
 				m.SetManagedFields(nil)
 			}

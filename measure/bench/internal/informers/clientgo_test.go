@@ -41,7 +41,8 @@ func TestLookAt(t *testing.T) {
 }
 
 // TestTransformDropsManagedFields checks that the cached objects have no managedFields if the
-// options ask for that, and have them otherwise. A transform removes them, or weir itself.
+// options ask for that, and have them otherwise. client-go's informer and the drop-in have a
+// transform that removes managedFields. weir's own informer has an option for this.
 func TestTransformDropsManagedFields(t *testing.T) {
 	const n = 20
 	for _, encoding := range []*encoding{podsInProtobuf, podsInJSON} {

@@ -72,7 +72,7 @@ type spec struct {
 	Verb      string
 	Stub      string
 	Informers int           // the number of informers of the same pods; 0: one
-	Stretch   float64       // the resync period, in multiples of Period; 0: one
+	Stretch   float64       // the resync period, in multiples of Period; 0 means 1
 	Every     time.Duration // the time between samples of a trace; 0: no trace
 
 	server *weir.ServerGroup // shared by all informers, like those of one factory

@@ -12,8 +12,8 @@ import (
 
 // delays measures the time from the receipt of a change until the last of several handlers has
 // received it. It assumes that the k-th event of a watch is the k-th event of each handler. If an
-// informer merges an event with a later one, delays uses the handler's next event, which is not
-// earlier.
+// informer merges events, the k-th event of a handler may contain a later change than the k-th.
+// Then some measured delays are too long, but none is too short.
 type delays struct {
 	handlers int32
 	armed    atomic.Bool // changes are measured

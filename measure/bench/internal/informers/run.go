@@ -172,7 +172,7 @@ type Side struct {
 	DropIn  bool
 	List    bool    // for client-go: use LISTs instead of WATCHes with initial events
 	Extract bool    // a hand-made cache of the objects that meta.ExtractList returns
-	Stretch float64 // the resync period, in multiples of the Replay's; 0: one
+	Stretch float64 // the resync period, in multiples of the Replay's; 0 means 1
 }
 
 // contender returns the contender that measures the side.

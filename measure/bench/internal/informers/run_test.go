@@ -195,7 +195,7 @@ func TestContendersTakeTurns(t *testing.T) {
 }
 
 func TestRunReportsWhyAProcessEnded(t *testing.T) {
-	// An informer retries forever, but the floor returns an error.
+	// An informer would retry forever, but the side floor returns an error.
 	s := spec{Verb: "sync", Options: Options{Server: "http://127.0.0.1:1"}}
 	_, _, err := runOne(t.Context(), contender{side: sideFloor}, s)
 	if !errors.Is(err, process.ErrExited) || !strings.Contains(err.Error(), "dial tcp 127.0.0.1:1") {

@@ -110,8 +110,8 @@ func setReady(status *corev1.PodStatus, ready bool) {
 	}
 }
 
-// newText encodes a pod with blanks. If like is not nil, the text shares memory with the start of
-// like.
+// newText encodes a pod with blanks. If the parameter like is another text of the pod, both texts
+// share the memory of their common start.
 func newText(e *encoding, pod *corev1.Pod, like *text) (text, error) {
 	raw, err := e.encodePod(pod)
 	if err != nil {

@@ -117,8 +117,8 @@ func (m *costMeter) each(ctx context.Context, do func() error) float64 {
 	return max(cpu-m.k.Idle*time.Since(begin).Seconds(), 0) / float64(n)
 }
 
-// busy measures like each, but several workers send small requests at the same time. It returns the
-// cost of one request.
+// busy measures like the method each, but several workers send small requests at the same time. It
+// returns the cost of one request.
 func (m *costMeter) busy(ctx context.Context, do func() error) float64 {
 	begin, requests := time.Now(), busyRequests
 	for range triedRequests {
@@ -130,8 +130,8 @@ func (m *costMeter) busy(ctx context.Context, do func() error) float64 {
 	return m.atOnce(ctx, costWorkers, requests, do)
 }
 
-// atOnce measures like each, but workers send requests at the same time, the given number each. It
-// returns the cost of one request.
+// atOnce measures like the method each, but several workers send requests at the same time.
+// requests is the number of requests of one worker. atOnce returns the cost of one request.
 func (m *costMeter) atOnce(ctx context.Context, workers, requests int, do func() error) float64 {
 	each := m.each(ctx, func() error {
 		var all errgroup.Group

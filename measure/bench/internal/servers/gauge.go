@@ -138,8 +138,8 @@ type growth struct {
 	err  error
 }
 
-// grow starts to poll the server's resident set size, until end is called. If the size passes
-// limit, it calls over once. A limit of 0 means none.
+// grow starts to poll the server's resident set size, until end is called. If the size exceeds
+// limit, grow calls the function over once. If limit is 0, there is no limit.
 func (t *target) grow(ctx context.Context, limit float64, over func()) *growth {
 	g := &growth{gauge: t.gauge}
 	var err error

@@ -172,8 +172,8 @@ func InitialEvents() Replay {
 }
 
 // tryAgain opens a WATCH. Whenever the server closes the WATCH, tryAgain opens another one. It ends
-// when it has read all initial events of one WATCH, or when the time is over. The trace shows the
-// number of objects that the current WATCH has sent.
+// when it has read all initial events of one WATCH, or after the options' Duration. The trace shows
+// the number of objects that the current WATCH has sent.
 func tryAgain(ctx context.Context, t *trial, begin func()) Figures {
 	figures.Require(t.writer != nil, ErrNoWrites)
 	c := t.client()

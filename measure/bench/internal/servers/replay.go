@@ -141,7 +141,7 @@ func (t *trial) spending(ctx context.Context) (c spending) {
 	return c
 }
 
-// since writes to f how much the servers have used in the time between before and c.
+// since writes to f how much the servers have used since the earlier spending, before.
 func (c spending) since(before spending, f Figures) {
 	f["cpuSeconds"] = max(c.cpu-before.cpu, 0).Seconds()
 	f["allocBytes"] = c.alloc - before.alloc

@@ -74,8 +74,8 @@ func TestLoadThatDoesNotBegin(t *testing.T) {
 	}
 }
 
-// TestResyncBeforeTheStormBegins checks that pods of a resync before the measurement starts cause
-// no requests and do not count.
+// TestResyncBeforeTheStormBegins checks a resync that happens before the measurement starts. The
+// pods of this resync must cause no requests and must not count.
 func TestResyncBeforeTheStormBegins(t *testing.T) {
 	r := &resyncing{begun: make(chan struct{}), groups: make(chan string, 1), ended: make(chan struct{})}
 	r.handle(t.Context(), "early")

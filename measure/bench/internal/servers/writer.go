@@ -123,7 +123,8 @@ type updates struct {
 }
 
 // startUpdates starts to write, until stop is called or ctx ends. If the writes fall behind the
-// rate, they catch up on at most a tenth of a second. The other late writes are skipped.
+// rate, they are then faster, to make up for at most a tenth of a second. The other late writes are
+// skipped.
 func startUpdates(ctx context.Context, w writer, pods int, perSecond float64) *updates {
 	u := &updates{begun: time.Now(), last: make([]uint64, pods)}
 	ctx, u.cancel = context.WithCancelCause(ctx)
