@@ -80,9 +80,9 @@ func completed(t *testing.T, path, id string) auditv1.Event {
 	return all[i]
 }
 
-// TestAudit checks what the proxy records about the requests that it answers: which of them the
-// policy requires to be recorded, and the caller, the read and the outcome of each. If the proxy
-// cannot record a read as the policy requires, it must forward the read.
+// TestAudit checks that the proxy records the requests that it answers, if the policy requires
+// that. A record must contain the caller, the request and the outcome. If the proxy cannot record a
+// read as the policy requires, it must forward the read.
 func TestAudit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit", "log")
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{

@@ -39,8 +39,8 @@ func TestAuditFails(t *testing.T) {
 			tp.server.auditor.Sink.Backend = log
 			tp.ready()
 			const path = "/api/v1/pods?resourceVersion=0"
-			// without the stage RequestReceived, the end of this request is the first event, which cannot be
-			// recorded
+			// If the policy omits the stage RequestReceived, the first event of this request is its end. The
+			// proxy answers the request, and cannot record that event.
 			tp.get("jane", path)
 			forwarded := 0
 			for range 3 { // the proxy tries once a second whether it can record again

@@ -47,8 +47,8 @@ func (u *fakeUpstream) forbid(path string) {
 	u.set(func() { u.forbidden = path })
 }
 
-// TestPublishedLater checks a proxy whose upstream publishes its CAs only later, or lets the proxy
-// read them only later. The proxy is not ready until it can read them, or until a few seconds have
+// TestPublishedLater starts the proxy before the upstream publishes its CAs, or before the proxy
+// may read them. The proxy is not ready until it can read the CAs, or until a few seconds have
 // passed. When it can read the CAs, it trusts them.
 func TestPublishedLater(t *testing.T) {
 	for _, late := range []string{"published", "permitted"} {
@@ -86,10 +86,9 @@ func TestPublishedLater(t *testing.T) {
 	}
 }
 
-// TestPublishedHeaders checks that the proxy forwards none of the headers that the upstream
-// publishes as front proxies' headers. It also forwards none if an option sets the CA of front
-// proxies, and none of the headers that the upstream publishes later. No caller gains access
-// through these headers.
+// TestPublishedHeaders checks that the proxy never forwards a header that the upstream publishes as
+// a header of front proxies, even if an option sets the CA of front proxies. This includes headers
+// that the upstream publishes only later. No caller gains access through these headers.
 func TestPublishedHeaders(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	given, published := newAuthority(t), newAuthority(t)

@@ -39,10 +39,9 @@ type deadlineWriter struct {
 }
 
 const (
-	// flushDelay is for responses to requests that have a seat, which is a place among the requests in
-	// progress. It is how long a written part of such a response may wait to be flushed. To flush
-	// after every 32 KiB, and to set and clear a deadline each time, would cost half as much as
-	// forwarding the bytes.
+	// flushDelay is how long a written part of a response may wait to be flushed. It applies to
+	// requests that have a seat (a place among the requests in progress). To flush after every 32 KiB,
+	// and to set and clear a deadline each time, would cost half as much as forwarding the bytes.
 	flushDelay = 20 * time.Millisecond
 	// deadlineSlack is how much later than intended a deadline may be, so that it need not be set for
 	// each write. Setting one requires a round trip to the goroutine of an HTTP/2 connection.

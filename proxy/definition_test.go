@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
-// TestRedefined checks that, when the upstream redefines a resource, the proxy caches it again and
-// ends its watches. Resources of other groups are unaffected.
+// TestRedefined redefines a resource at the upstream. The proxy must cache the resource again and
+// end its watches. Resources of other groups must be unaffected.
 func TestRedefined(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})

@@ -194,14 +194,16 @@ func (u *fakeUpstream) refuseReviews(code int) {
 	})
 }
 
-// upgradeUntil is upgrade with a connection that stays silent until over is closed.
+// upgradeUntil upgrades connections like upgrade. Each connection stays silent until over is
+// closed.
 func (u *fakeUpstream) upgradeUntil(over <-chan struct{}) {
 	u.upgrade(func(net.Conn) { <-over })
 }
 
 // upgrade makes the upstream upgrade every request that asks for it and whose path ends in
-// "reviews", because faults apply to these paths. It calls the function then with the connection,
-// and closes the connection when the function returns. The upstream answers no review meanwhile.
+// "reviews", because faults apply to these paths. For each upgraded connection it calls the given
+// function (then), and closes the connection when the function returns. Until the fault changes,
+// the upstream refuses all reviews with 403.
 func (u *fakeUpstream) upgrade(then func(conn net.Conn)) {
 	u.setFault(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {
@@ -227,9 +229,9 @@ func writeStatus(w http.ResponseWriter, code int) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// aggregate gives the upstream an aggregator. answer returns the code for the APIService with a
-// name and, if the code is 200, the service that serves the group and version. An empty service
-// means the API server itself.
+// aggregate gives the upstream an aggregator. The function answer returns the status code for the
+// APIService with the given name. If the code is 200, answer also returns the service that serves
+// the group and version. An empty service means the API server itself.
 func (u *fakeUpstream) aggregate(answer func(name string) (code int, service string)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

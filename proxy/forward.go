@@ -14,7 +14,7 @@ import (
 )
 
 // forwardWithTimeout forwards a read. If the upstream does not start to answer within
-// timeouts.read, the client gets the error late.
+// timeouts.read, the client gets the given error (late).
 func (s *Server) forwardWithTimeout(a *responseWriter, r *http.Request, late error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -122,6 +122,6 @@ func (s *Server) sender(r *http.Request, info *request.Info) (*transport.Imperso
 }
 
 // errHeadersUnknown is the 503 for a request that the proxy must forward with its own certificate,
-// while it cannot read which headers the upstream accepts from a front proxy. The upstream might
+// when it cannot read which headers the upstream accepts from front proxies. The upstream might
 // take the proxy for a front proxy, and trust a header in which the caller names another user.
 var errHeadersUnknown = review.Unavailable("the proxy cannot read by which headers front proxies name callers of the upstream API server")

@@ -322,9 +322,9 @@ func TestRobotsGroups(t *testing.T) {
 	}
 }
 
-// TestPageInAnotherForm checks requests with a continue token of the proxy whose callers accept
-// only a representation that the proxy does not have. The proxy forwards them. kube-apiserver then
-// serves the request, or answers 406.
+// TestPageInAnotherForm sends requests with a continue token of the proxy. Their Accept headers
+// allow only a representation that the proxy does not have. The proxy forwards the requests.
+// kube-apiserver then serves them, or answers 406.
 func TestPageInAnotherForm(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	page := tp.continueToken()

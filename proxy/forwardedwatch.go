@@ -25,8 +25,8 @@ import (
 type forwardedWatch struct {
 	cancel context.CancelFunc // of the upstream request
 	from   uint64             // the resourceVersion to resume from
-	// lost is the error to answer with if from is older than a restore of the upstream; otherwise
-	// nil.
+	// lost is the error to answer with if the WATCH would resume from before a restore of the
+	// upstream; otherwise nil.
 	lost       error
 	limitWrite func() // limits the time of the write in progress
 	// resumable means that the client can resume after any event. initial means that it cannot resume

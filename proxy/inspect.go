@@ -67,9 +67,10 @@ func (l *servedWatches) add(r *http.Request, rq *request.Request, who user.Info)
 }
 
 const (
-	// maxVisited bounds how many watches groups examines, because the list is locked meanwhile.
+	// maxVisited bounds how many watches the method count examines, because the list is locked
+	// meanwhile.
 	maxVisited = 10_000
-	// maxGroups bounds how many groups are returned.
+	// maxGroups bounds how many groups the method groups returns.
 	maxGroups = 50
 )
 

@@ -118,8 +118,8 @@ func TestTooManyRequests(t *testing.T) {
 }
 
 // TestUpgradesAreBounded checks that an upgraded connection counts as a watch and no longer as a
-// request in progress, even if its path is not that of a long-running request. An upgrade above the
-// bound of watches gets 429.
+// request in progress. The path of the request does not matter. An upgrade above the bound of
+// watches gets 429.
 func TestUpgradesAreBounded(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{MaxRequests: 1, MaxLongRunning: 2, MaxWatchesPerUser: 2, timeouts: impatient()})
 	over := make(chan struct{})

@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Parallel tests mostly wait for timers, so more of them than CPUs can run.
+	// Parallel tests mostly wait for timers, so their number can be higher than the number of CPUs.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}

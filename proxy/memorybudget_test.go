@@ -41,8 +41,8 @@ func TestDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestOutgrown checks that, when a resource grows beyond the budget, its watches end. A client then
-// resumes at the upstream and misses nothing.
+// TestOutgrown checks that the watches of a resource end when it grows beyond the budget. A client
+// then resumes at the upstream and misses nothing.
 func TestOutgrown(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{MemoryBudget: 512 << 10})
 	tp.get("jane", "/api/v1/configmaps?resourceVersion=0")

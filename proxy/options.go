@@ -74,13 +74,13 @@ type Options struct {
 	// MaxWatchesPerUser bounds the watches, logs and upgraded connections of one user. 0: half of
 	// MaxLongRunning.
 	MaxWatchesPerUser int
-	// WatchMemory bounds, in bytes, the memory of all watches: of their connections, of the watches
-	// themselves, of the buffers that forward them, and of the backlog of slow clients. Above the
-	// bound, a new watch gets 429. 0: 2 GiB. Negative: no bound.
+	// WatchMemory bounds, in bytes, the memory of all watches together. This is the memory of the
+	// watches and their connections, the buffers of forwarded watches, and the backlog of slow
+	// clients. Above the bound, a new watch gets 429. 0: 2 GiB. Negative: no bound.
 	WatchMemory int64
-	// ResponseMemory bounds, in bytes, the memory of responses that clients have not read yet, except
-	// for watches. A user outside the control plane may use half of it. Above the bound, a read gets
-	// 429. 0: 256 MiB. Negative: no bound.
+	// ResponseMemory bounds, in bytes, the memory of responses that clients have not read yet. It does
+	// not include watches. A user outside the control plane may use half of it. Above the bound, a
+	// read gets 429. 0: 256 MiB. Negative: no bound.
 	ResponseMemory int64
 
 	Authentication Authentication

@@ -122,8 +122,8 @@ func TestPriorityLevels(t *testing.T) {
 	}
 }
 
-// TestSystemSeats checks that the proxy still answers the control plane's requests and leases while
-// another caller has as many requests in progress as it may.
+// TestSystemSeats checks that the proxy still answers the control plane's requests, and requests
+// for leases, when other callers have as many reads in progress as the limits allow.
 func TestSystemSeats(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 21, timeouts: impatient()})
 	const list = "/api/v1/pods?resourceVersion=0"
@@ -150,8 +150,8 @@ func TestSystemSeats(t *testing.T) {
 	}
 }
 
-// TestFloodOfLeases lets other callers send leases slowly, so that they have as many requests in
-// progress as they may. It checks that the control plane can still renew its leases.
+// TestFloodOfLeases lets other callers send bodies of leases slowly, until these requests occupy
+// all seats that they may have. It checks that the control plane can still renew its leases.
 func TestFloodOfLeases(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxMutating: 20, timeouts: impatient()})
 	callers := []string{"jane", "john", "jack", "mine", scheduler}

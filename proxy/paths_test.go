@@ -88,8 +88,8 @@ func TestOtherPaths(t *testing.T) {
 	}
 }
 
-// TestQueryIsForwarded checks that the proxy forwards a query unchanged, however strange it is, to
-// kube-apiserver and to the servers to which kube-apiserver proxies.
+// TestQueryIsForwarded checks that the proxy forwards every query unchanged, even an invalid one.
+// This includes requests that kube-apiserver itself proxies to other servers.
 func TestQueryIsForwarded(t *testing.T) {
 	u, tp := startPaths(t)
 	for _, path := range []string{

@@ -106,9 +106,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// noteRead records the result of a read that started at begun. Over HTTP/1, the deadline remains
-// set until the end of the body, because net/http itself may read the rest when the handler
-// answers.
+// noteRead records the result of a read that started at the given time (begun). Over HTTP/1, the
+// deadline remains set until the end of the body, because net/http itself may read the rest when
+// the handler answers.
 func (b *requestBody) noteRead(n int, err error, begun time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -32,8 +32,8 @@ func compareInfo(t *testing.T, method string, at *url.URL) *apirequest.RequestIn
 	}
 	name := want.Name
 	if scheme.ParameterCodec.DecodeParameters(at.Query(), metav1.SchemeGroupVersion, &metainternalversion.ListOptions{}) != nil && want.Name == "" {
-		// kube-apiserver reads no name from a query that it cannot parse. Limits do not depend on the
-		// name.
+		// kube-apiserver reads no name from a query that it cannot parse. The proxy may read one, which
+		// does no harm: its limits do not depend on the name.
 		name = got.ReviewName()
 	}
 	if got.OfResource != want.IsResourceRequest || got.URLPath != want.Path || got.Verb != want.Verb || got.Group != want.APIGroup || got.Version != want.APIVersion ||
@@ -43,7 +43,8 @@ func compareInfo(t *testing.T, method string, at *url.URL) *apirequest.RequestIn
 	return want
 }
 
-// compareStrict compares a strict request with kube-apiserver's interpretation.
+// compareStrict parses a GET with request.Strict, and compares the result with kube-apiserver's
+// parsers. It does nothing if Strict does not accept the request.
 func compareStrict(t *testing.T, at *url.URL, info *apirequest.RequestInfo) {
 	t.Helper()
 	rq := strict(at)
@@ -75,7 +76,8 @@ func compareStrict(t *testing.T, at *url.URL, info *apirequest.RequestInfo) {
 	}
 }
 
-// TestRandomRequests compares requests whose URLs consist of random pieces.
+// TestRandomRequests compares how the proxy and kube-apiserver parse URLs that consist of random
+// pieces.
 func TestRandomRequests(t *testing.T) {
 	segments := []string{
 		"api", "apis", "api", "apis", "v1", "v1", "apps", "pods", "pods", "namespaces", "namespaces", "nodes", "watch", "proxy", "status", "finalize", "log", "n", "x", "", ".", "..", "A", "a%2Fb", "%61", "a;b",
@@ -123,7 +125,7 @@ func TestRandomRequests(t *testing.T) {
 	}
 }
 
-// FuzzRequest compares fuzzed requests.
+// FuzzRequest compares how the proxy and kube-apiserver parse arbitrary URLs.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"/api/v1/pods", "watch=1&fieldSelector=metadata.name%3Dx"}, {"/apis/apps/v1/namespaces/n/deployments/d", "resourceVersion=0"},
@@ -143,8 +145,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// TestLongSelectors compares requests with long parameters. In a long field selector, the proxy
-// parses only the term with the name.
+// TestLongSelectors compares how the proxy and kube-apiserver parse long parameters. In a long
+// field selector, the proxy parses only the term with the name.
 func TestLongSelectors(t *testing.T) {
 	long := strings.Repeat("x", 512)
 	for _, query := range []string{

@@ -71,8 +71,8 @@ const httpBufferSize = 4 << 10
 // in any case.
 const smallResponse = 64 << 10
 
-// reservePart is the divisor for a reserved share of the memory that a caller may use for unread
-// responses. One part in reservePart is reserved for responses from the proxy's cache.
+// Of the memory that a caller may use for unread responses, 1/reservePart is reserved for responses
+// from the proxy's cache.
 const reservePart = 4
 
 // onEnd registers f to be called when the request ends. The functions are called in reverse order.
@@ -233,9 +233,9 @@ func (a *responseWriter) countRejected() {
 // chargeAnswer adds the response that is about to be forwarded to the memory for unread responses.
 // For a GET it charges all bytes that the transport may read ahead. If the caller's unread
 // responses already use too much memory, chargeAnswer blocks. The request still counts as in
-// progress meanwhile, so the bound on requests in progress also bounds the blocked requests. One
-// part in reservePart of the caller's memory is reserved for the proxy's own answers. If the wait
-// is too long, chargeAnswer returns watchcache.ErrUnread.
+// progress meanwhile, so the bound on requests in progress also bounds the blocked requests.
+// chargeAnswer leaves 1/reservePart of the caller's memory free for the proxy's own answers. If the
+// wait is too long, it returns watchcache.ErrUnread.
 func (s *Server) chargeAnswer(r *http.Request, a *responseWriter, readsAhead bool) error {
 	p := s.seats.Unread.Payer(a.seat.Flow)
 	a.unread = p.Budget.NewCharge(p.Level, p.Share)

@@ -19,9 +19,9 @@ import (
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
-// TestWatchAfterRestore checks watches that resume after a restore of the upstream, from a
-// resourceVersion from before it. They get 410, and are neither forwarded nor served. Lists get 429
-// while the resource is reread.
+// TestWatchAfterRestore checks requests after the proxy has found a restore of the upstream.
+// Watches that resume from a resourceVersion from before the restore get 410, and are neither
+// forwarded nor served. Lists, except of a small page, get 429 while the resource is reread.
 func TestWatchAfterRestore(t *testing.T) {
 	t.Parallel()
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
@@ -167,9 +167,9 @@ func TestOnDemandThroughRestart(t *testing.T) {
 	}
 }
 
-// TestListAfterRestore checks that, after a restore, a client that lists can watch from the
-// resourceVersion of the list. That holds although the upstream answered the list, and although the
-// cache of a resource that does not change has not reached that resourceVersion.
+// TestListAfterRestore lists a resource after a restore, and then watches from the resourceVersion
+// of the list. The upstream answers the list, and the cache has not reached that resourceVersion,
+// because the resource does not change. The proxy must accept the watch.
 func TestListAfterRestore(t *testing.T) {
 	t.Parallel()
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})

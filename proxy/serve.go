@@ -228,9 +228,9 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 	return s.answer(a, r, &servedRead{read, got.Session, who, d}, begun, got.Err)
 }
 
-// answer answers a read from rq.session, which is one generation of a resource's cache. If lost is
-// not nil, it answers with that error instead. For a WATCH, it stores the rest of the work in
-// a.rest. answer returns false, and writes nothing, if the audit log cannot record the read.
+// answer answers a read from its session (rq.session). If lost is not nil, it answers with that
+// error instead. For a WATCH, it stores the rest of the work in a.rest. answer returns false, and
+// writes nothing, if the audit log cannot record the read.
 func (s *Server) answer(a *responseWriter, r *http.Request, rq *servedRead, begun time.Time, lost error) bool {
 	record, err := s.auditor.Begin(r, review.Attributes(rq.Request, rq.who), rq.decision == review.Grace, begun)
 	if err != nil {

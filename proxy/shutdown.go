@@ -48,8 +48,8 @@ func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 	})
 }
 
-// shutDown implements Shutdown. It calls until several times. until must block until the given
-// number of eighths of the delay has passed, or until ctx has ended.
+// shutDown implements Shutdown. It calls the given function (until) several times. Each call must
+// block until the given number of eighths of the delay has passed, or until ctx has ended.
 func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(ctx context.Context, eighths time.Duration)) error {
 	clients := s.clients.Load()
 	if clients == nil || !s.shutdownPhase.CompareAndSwap(int32(phaseRunning), int32(phaseUnready)) {

@@ -146,8 +146,8 @@ func TestShutdownOfLater(t *testing.T) {
 	check.NoError(t, <-ended)
 }
 
-// TestShutdownFinishes checks that, after the delay, the shutdown waits for requests in progress,
-// except those that last until their client ends them.
+// TestShutdownFinishes checks that the shutdown waits for requests in progress after the delay. It
+// does not wait for logs, which last until their clients end them.
 func TestShutdownFinishes(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	tp.until("no review is in progress", func() bool { // a review in progress would hang, too

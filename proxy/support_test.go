@@ -88,7 +88,7 @@ func start(t *testing.T, upstream apiserver.Options, o Options) (*fakeUpstream, 
 	return u, startProxy(t, u, o)
 }
 
-// startReady is like start, but returns only once the proxy is ready.
+// startReady is like start, and returns when the proxy is ready.
 func startReady(t *testing.T, upstream apiserver.Options, o Options) (*fakeUpstream, *testProxy) {
 	t.Helper()
 	u, tp := start(t, upstream, o)
@@ -333,12 +333,13 @@ func (tp *testProxy) watching(of ...*mirror.Resource) {
 	}
 }
 
-// strict returns the strictly parsed GET of a URL, or nil.
+// strict parses a GET of a URL with request.Strict. It returns nil if Strict does not accept the
+// request.
 func strict(at *url.URL) *request.Request {
 	return request.Strict(&http.Request{Method: http.MethodGet, URL: at})
 }
 
-// question returns a request for a review.
+// question returns a request for the Authorizer to decide.
 func question(verb, resource, name string) *request.Request {
 	return &request.Request{Info: request.Info{OfResource: true, Verb: verb, Path: request.Path{Resource: resource, Name: name}}}
 }

@@ -319,9 +319,9 @@ func suggestsAuthenticated(r *http.Request, resp *http.Response) bool {
 	return false
 }
 
-// withConnection returns the request with a Connection header that names at most Upgrade. A reverse
-// proxy removes the headers that a Connection header names. Some of these might identify the
-// caller, and kube-apiserver does not remove them.
+// withConnection returns the request with a Connection header that names no header but Upgrade. A
+// reverse proxy removes the headers that a Connection header names. Some of these might identify
+// the caller, and kube-apiserver does not remove them.
 func withConnection(r *http.Request) *http.Request {
 	if len(r.Header["Connection"]) == 0 {
 		return r

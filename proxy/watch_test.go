@@ -86,9 +86,9 @@ func TestRecheckIsUncached(t *testing.T) {
 	tp.ends("the permission is revoked", lines)
 }
 
-// TestUpstreamDown checks that, while the upstream is down, watches stay open, the proxy answers
-// reads by the last review answers, and /readyz fails. When the upstream is back, the same watch
-// receives the changes.
+// TestUpstreamDown stops the upstream. Meanwhile watches must stay open, the proxy must answer
+// reads by the last review answers, and /readyz must fail. When the upstream is back, the same
+// watch must receive the changes.
 func TestUpstreamDown(t *testing.T) {
 	t.Parallel()
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Recheck: 50 * time.Millisecond})
@@ -277,8 +277,8 @@ func TestStartOver(t *testing.T) {
 	}
 }
 
-// TestAllStartOver checks that, when one resource finds that the upstream went back, the proxy
-// caches all resources again. When a relist of one resource has too many changes, it caches only
+// TestAllStartOver checks that the proxy caches all resources again when one resource finds that
+// the upstream went back. If a relist of one resource has too many changes, the proxy caches only
 // that resource again.
 func TestAllStartOver(t *testing.T) {
 	t.Parallel()

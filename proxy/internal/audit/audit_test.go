@@ -94,7 +94,7 @@ func TestConfig(t *testing.T) {
 func TestEnds(t *testing.T) {
 	for name, test := range map[string]struct {
 		long, gone bool
-		begun      int // of the response; 0: it has not begun
+		begun      int // status code of the response; 0: it has not begun
 		failed     bool
 		why        any
 		stage      string

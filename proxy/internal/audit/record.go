@@ -22,8 +22,9 @@ type Record struct {
 // LongRunning makes the Record also record the start of the response.
 func (rec *Record) LongRunning() { rec.long = true }
 
-// AddID adds the event's id to a header: the header of a response, or the header of a request that
-// is forwarded. The upstream then uses the same id in its event and its response header.
+// AddID adds the event's id to the header of a response, or to the header of a request that is
+// forwarded. If the header belongs to a request, the upstream uses the same id in its event and its
+// response header.
 func (rec *Record) AddID(h http.Header) { h.Set(auditinternal.HeaderAuditID, string(rec.ac.AuditID())) }
 
 // Forward returns the request to forward. It has the id of this event.
@@ -34,7 +35,8 @@ func (rec *Record) Forward(r *http.Request) *http.Request {
 	return r
 }
 
-// Responded records the code of the response, which is not informational. Later calls do nothing.
+// Responded records the status code of the final response, which is never informational (1xx).
+// Later calls do nothing.
 func (rec *Record) Responded(code int) {
 	if rec.begun {
 		return
@@ -67,8 +69,8 @@ func (rec *Record) Ended(why any, failed, gone bool) {
 	rec.ac.ProcessEventStage(rec.ctx, auditinternal.StageResponseComplete)
 }
 
-// panicMessage returns a message for a panic with the value why. The value of a worker's panic ends
-// with a stack. panicMessage removes the stack, which belongs in the log.
+// panicMessage returns a message for a panic with the value why. It keeps only the first line of
+// the value. The other lines may be a stack, which belongs in the log.
 func panicMessage(why any) string {
 	if why == http.ErrAbortHandler {
 		return "The response was cut off."

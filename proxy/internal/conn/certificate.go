@@ -16,10 +16,10 @@ import (
 	"github.com/weirproject/weir/internal/serve/secure"
 )
 
-// Certificate is the serving certificate. A TLS handshake reloads it after its files have changed,
-// and renews it before it expires if the proxy has made it. Certificate has no goroutine. The
-// package dynamiccertificates of k8s.io/apiserver has one, which would leak if a Server is created
-// and never started. Certificate is safe for concurrent use.
+// Certificate is the serving certificate. A TLS handshake reloads it after its files have changed.
+// If the proxy has made the certificate, a handshake also renews it before it expires. Certificate
+// has no goroutine. The package dynamiccertificates of k8s.io/apiserver has one, which would leak
+// if a Server is created and never started. Certificate is safe for concurrent use.
 type Certificate struct {
 	certFile, keyFile string   // empty: the certificate is only in memory
 	hosts             []string // for a certificate that the proxy makes; nil: the user gave one

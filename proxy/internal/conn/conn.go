@@ -106,10 +106,10 @@ func (c *Conn) underReview(now time.Time) bool {
 	return c.reviews > 0 && now.Sub(c.since) < reviewTime
 }
 
-// BeginReview records that a request with an unauthenticated token has got a seat (a place among
-// the short requests) or a slot (a place among the long-running ones). The numbers of seats and
-// slots bound the requests under review. Until EndReview, but for at most reviewTime, the listener
-// does not close the connection to make room for another one.
+// BeginReview records that a request with an unauthenticated token has got a seat or a slot. A seat
+// is a place among the short requests, and a slot is a place among the long-running ones. The
+// numbers of seats and slots bound the requests under review. Until EndReview, but for at most
+// reviewTime, the listener does not close the connection to make room for another one.
 func (c *Conn) BeginReview() {
 	if c == nil {
 		return

@@ -22,8 +22,8 @@ const (
 	// seats bounds the number of requests, and half of the budget is reserved for such heads.
 	smallHead  = 16 << 10
 	headMemory = 64 << 20
-	// unknownHeadMemory bounds the larger heads of callers without an accepted credential, and all
-	// larger heads that unknown connections are receiving.
+	// unknownHeadMemory bounds the heads above smallHead of callers without an accepted credential. It
+	// also bounds such heads while unknown connections are receiving them.
 	unknownHeadMemory = 16 << 20
 	// maxFields bounds the fields of an HTTP/1.1 head. An HTTP/2 head has fewer: it is limited to
 	// maxHeader bytes, in which each field counts as 32 bytes more than its text.

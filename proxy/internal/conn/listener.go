@@ -17,10 +17,12 @@ import (
 
 // Listener is a net.Listener that bounds its open connections: their number, their number per
 // source address, and the memory of unknown connections, whose clients have no accepted credential.
-// For a new connection above a bound it closes another connection (see makeRoom). If it finds no
-// connection to close, it accepts up to maxOverLimit more connections, so that health checks still
-// work. The requests of these connections get 429 (see OverLimit). For a further connection the
-// Listener closes the oldest of these connections. It is safe for concurrent use.
+// If a source address has too many connections, the Listener refuses its new ones. If a new
+// connection exceeds another bound, the Listener closes an old connection instead (see makeRoom).
+// If it finds none to close, it accepts up to maxOverLimit more connections, so that health checks
+// still work. The requests of these connections get 429 (see OverLimit). When there are
+// maxOverLimit of them, the Listener closes the oldest for each new one. Listener is safe for
+// concurrent use.
 type Listener struct {
 	net.Listener
 	limit     int

@@ -291,8 +291,9 @@ func TestRequestsOfClosed(t *testing.T) {
 	}
 }
 
-// TestUnreadResponses has known clients read nothing. It checks that, when their responses use too
-// much memory, the connection whose client has read nothing for the longest time is closed first.
+// TestUnreadResponses has known clients read nothing until their responses use too much memory. It
+// checks that the first connection to be closed is the one whose client has read nothing for the
+// longest time.
 func TestUnreadResponses(t *testing.T) {
 	tc := newTestListener(t, 100_000)
 	unread := func() *Conn {

@@ -10,9 +10,9 @@ import (
 
 // writeBuffer buffers a connection's writes while handlers write responses. HTTP/2 writes each
 // frame separately. For a response of 100 KB these system calls and the wake-ups of the client cost
-// more than everything else. The buffer is written when one of three things happens: the first
-// frame after the response is written, the buffer has no room, or writeBufferDelay has passed.
-// writeBuffer is safe for concurrent use.
+// more than everything else. The buffer is written to the connection in three cases: at the first
+// write after all handlers have finished their responses, when the next bytes do not fit, and after
+// writeBufferDelay. writeBuffer is safe for concurrent use.
 type writeBuffer struct {
 	conn net.Conn
 

@@ -7,10 +7,10 @@ import (
 )
 
 // action is something that the driver, a Resource, must do after a step. Some inputs come from the
-// driver's goroutine: inBegin, inPreferred, inDescribed, inEnded and inWoke. The last action of
-// their steps blocks, and no other action does. The steps of all other inputs have no action that
-// blocks. The driver performs actions without a lock. Otherwise two resources that find a restore
-// at the same time would deadlock, because endOthers locks other resources.
+// driver's goroutine: inBegin, inPreferred, inDescribed, inEnded and inWoke. After a step of such
+// an input, the last action blocks, and no other action does. After a step of any other input, no
+// action blocks. The driver performs actions without a lock. Otherwise two resources that find a
+// restore at the same time would deadlock, because endOthers locks other resources.
 type action any
 
 // Actions that block. After each of them except finish, the driver calls take with the result.
@@ -33,8 +33,8 @@ type (
 	closeSession struct{ expires bool }
 	// cached is the first action after the session has begun to serve. It notifies the restore
 	// tracker, which until now has refused watches from before a restore. From now on the session
-	// decides which watches may resume. If the proxy is shutting down, cached also ends the session's
-	// watches in time.
+	// decides which watches may resume. If the proxy is shutting down, cached also makes the session's
+	// watches end by the time at which all watches must have ended.
 	cached    struct{}
 	checkSoon struct{} // makes the monitor check the session soon
 	cancel    struct{} // cancels the context of the driver

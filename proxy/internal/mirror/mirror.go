@@ -1,4 +1,5 @@
-// Package mirror keeps copies of the resources that the proxy caches equal to the upstream's.
+// Package mirror keeps the proxy's copies of the cached resources equal to the upstream's
+// resources.
 //
 // A pure function, step in step.go, decides what the proxy does about a resource. Its arguments are
 // the [State] of the resource and an input, something that has happened. It returns the next State
@@ -138,8 +139,9 @@ func (m *Mirror) Run(ctx context.Context) {
 	m.runs.Wait()
 }
 
-// move registers a configured resource under its present version. Before, its version was unknown
-// or another one. move also stops a resource with that version that was added on demand before.
+// move registers a configured resource under its present version. Until now the resource had a
+// different version, or its version was unknown. If a client's read has already added a resource on
+// demand in the present version, move stops that resource.
 func (m *Mirror) move(res *Resource, from schema.GroupVersionResource) {
 	to := res.GVR()
 	m.mu.Lock()
@@ -270,9 +272,9 @@ const maxShedPerTick = 16
 
 // shedWatches measures the memory that is kept for slow watches. If the memory of all watches
 // together exceeds the limit, it ends slow watches. First it ends watches whose clients read
-// nothing, starting with the resource that keeps the most memory for slow watches. If every client
-// reads, but some more slowly than changes arrive, it ends the watches that keep the most memory,
-// until enough memory is free. New watches already get 429 at this point.
+// nothing, starting with the resource that keeps the most memory for slow watches. If all clients
+// read, and some of them read more slowly than changes arrive, it ends the watches that keep the
+// most memory. It continues until enough memory is free. New watches already get 429 at this point.
 func (m *Mirror) shedWatches() {
 	sessions, kept := m.slow()
 	m.Kept.Store(kept)
@@ -288,9 +290,9 @@ func (m *Mirror) shedWatches() {
 	m.shed(sessions, false, excess, "ended watches whose clients read more slowly than changes arrive, because the memory for watches is used up")
 }
 
-// shed ends watches of the sessions until at least the given number of bytes (wanted) was kept for
-// the ended watches, but at most maxShedPerTick watches. It counts and logs them, and reports
-// whether it has ended any. See [watchcache.Cache.Shed].
+// shed ends slow watches of the sessions, at most maxShedPerTick of them. It stops earlier when at
+// least the given number of bytes (wanted) was kept for the ended watches. It counts and logs the
+// ended watches, and reports whether there are any. See [watchcache.Cache.Shed].
 func (m *Mirror) shed(sessions []*Session, stuck bool, wanted int64, why string) bool {
 	ended := 0
 	for _, s := range sessions {
@@ -304,8 +306,8 @@ func (m *Mirror) shed(sessions []*Session, stuck bool, wanted int64, why string)
 	return ended > 0
 }
 
-// slow returns the sessions that keep memory for slow watches, the one with the most first, and the
-// bytes of all of them.
+// slow returns the sessions that keep memory for slow watches, in descending order of that memory.
+// bytes is the memory of all these sessions together.
 func (m *Mirror) slow() (sessions []*Session, bytes int64) {
 	kept := map[*Session]int64{}
 	for _, res := range m.All() {

@@ -25,7 +25,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// strictly parses a GET of a URL, which must be strict.
+// strictly parses a GET of a URL with request.Strict. It fails the test if Strict does not accept
+// the request.
 func strictly(t *testing.T, target string) *request.Request {
 	t.Helper()
 	rq := request.Strict(httptest.NewRequest(http.MethodGet, target, nil))

@@ -189,9 +189,10 @@ func (rd *Read) hasFutureVersion(s *Session) bool {
 	return s != nil && rd.mirror.Restores.before(from) && from > s.Version()
 }
 
-// checkFutureVersion returns an error for a read with hasFutureVersion, unless the upstream has
-// reached resourceVersion from. checkFutureVersion asks the upstream for its newest
-// resourceVersion. One such request serves all reads that wait for the answer.
+// checkFutureVersion must be called for a read for which hasFutureVersion is true. from is the
+// read's resourceVersion. checkFutureVersion asks the upstream for its newest resourceVersion, and
+// returns an error if the upstream has not reached from. One such request serves all reads that
+// wait for the answer.
 func (s *Session) checkFutureVersion(ctx context.Context, from uint64) error {
 	switch newest, err := s.NewestVersion(ctx); {
 	case err != nil:
@@ -199,7 +200,8 @@ func (s *Session) checkFutureVersion(ctx context.Context, from uint64) error {
 	case newest < from:
 		return wentBackSince(from)
 	}
-	// the resource has not changed up to from, or the client has listed it since the restore
+	// The resource has not changed up to that resourceVersion (from), or the client has listed it
+	// since the restore.
 	return nil
 }
 

@@ -186,8 +186,8 @@ func TestTwoFindRestore(t *testing.T) {
 		all = append(all, m.load(t, name))
 	}
 	var found sync.WaitGroup
-	// The lock prevents that one resource ends the sessions of the others before each has found the
-	// restore.
+	// This lock stops every resource before it ends the sessions of the others, until all resources
+	// have found the restore.
 	m.Restores.mu.Lock()
 	for _, res := range all {
 		found.Go(func() { res.take(input{typ: inRefused, err: feed.ErrWentBack}) })

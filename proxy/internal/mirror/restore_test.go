@@ -40,9 +40,9 @@ func TestShownRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreAfterOtherEnd checks that, after the upstream went back, all versions up to the
-// highest observed version count as older than the restore. Versions that are observed after the
-// restore do not, until the upstream goes back again.
+// TestRestoreAfterOtherEnd checks which resourceVersions count as older than a restore: all up to
+// the highest one that was observed before the upstream went back. Versions that are observed after
+// the restore count as older only when the upstream goes back again.
 func TestRestoreAfterOtherEnd(t *testing.T) {
 	var rt RestoreTracker
 	rt.Observe(10)

@@ -140,8 +140,8 @@ func (s *Session) waitForVersion(ctx context.Context, rq *request.Request) bool 
 	return s.WaitVersion(ctx, rq.MinVersion()) == nil
 }
 
-// AddHeaders adds the upstream's warnings to the header of an answer, and an Age: how long ago the
-// session was last shown to be the upstream's state.
+// AddHeaders adds the upstream's warnings to the header of an answer. It also sets the header Age:
+// the time since the session was last known to have the upstream's state, in seconds.
 func (s *Session) AddHeaders(h http.Header) {
 	s.warnings.add(h)
 	h.Set("Age", strconv.FormatInt(int64(max(time.Since(s.LastHeard()), 0)/time.Second), 10))

@@ -186,8 +186,8 @@ func (m *machine) checked() {
 // refused ends the session. If the upstream went back, the sessions of all other resources and all
 // forwarded watches end, too. Otherwise they might find the restore only when the upstream has
 // reached the same resourceVersions again, and then nothing shows what they have missed. A resource
-// may have no session at that time, for instance because an upstream that has just started does not
-// know the resource yet. The RestoreTracker remembers such a resource.
+// may have no session when another one finds the restore, for instance because an upstream that has
+// just started does not know the resource yet. The RestoreTracker remembers such a resource.
 func (m *machine) refused() {
 	m.do(end{m.in.err})
 	if errors.Is(m.in.err, feed.ErrWentBack) {

@@ -16,7 +16,7 @@ import (
 )
 
 // TestAnswersOfOthers checks that a caller that reads many different names displaces no answer
-// about another caller. That caller needs the answer in an outage.
+// about another caller. The other caller needs its answer in an outage.
 func TestAnswersOfOthers(t *testing.T) {
 	a := &Authorizer{breaker: &Breaker{}, timeout: time.Minute, allowTTL: time.Hour, allowed: newAnswerCache(maxCachedPermissions, time.Hour), denied: newAnswerCache(maxCachedDenials, time.Hour), seats: newReviewSeats(time.Minute)}
 	a.reviews = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {

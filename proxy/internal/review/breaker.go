@@ -15,7 +15,7 @@ import (
 // each read by a full timeout. Breaker is safe for concurrent use.
 type Breaker struct {
 	// Probe sends a request for the upstream's version, or uses the answer to such a request that
-	// began after begun. It reports whether the upstream sent any HTTP answer.
+	// started after the given time (begun). It reports whether the upstream sent any HTTP answer.
 	Probe    func(ctx context.Context, begun time.Time) bool
 	down     atomic.Bool // the last request for the version got no answer
 	pending  atomic.Int32

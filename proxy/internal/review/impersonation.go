@@ -104,10 +104,10 @@ func fixGroups(to *transport.ImpersonationConfig) {
 	}
 }
 
-// AllowImpersonation returns nil if a caller with a certificate may impersonate the identity in to.
-// It sends the same reviews as kube-apiserver, for the verb impersonate on each part of the
+// AllowImpersonation returns nil if a caller with a certificate may impersonate the given identity
+// (to). It sends the same reviews as kube-apiserver, for the verb impersonate on each part of the
 // identity. In an outage it uses no earlier answer. The error is the Status with which to refuse
-// the request. If the identity is a node without groups, AllowImpersonation adds a group, see
+// the request. If the identity is a node without groups, AllowImpersonation adds a group to it, see
 // fixGroups.
 func (a *Authorizer) AllowImpersonation(ctx context.Context, who user.Info, to *transport.ImpersonationConfig) error {
 	for _, q := range impersonationActions(to) {

@@ -33,7 +33,7 @@ type Rechecker struct {
 
 	mu      sync.Mutex
 	reviews map[reviewID]*recheckedReview // at most two for each watch
-	due     list.List                     // of *recheckedReview, longest since the last review first
+	due     list.List                     // of *recheckedReview, least recently reviewed first
 	denied  list.List                     // of *recheckedReview with one denial, by retryAt
 	asking  map[*recheckedReview]struct{}
 	last    time.Time // when the last review started

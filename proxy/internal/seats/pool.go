@@ -267,7 +267,7 @@ func (s *Pool) Counts() (taken, waiting [Levels]int) {
 }
 
 // PeakInUse returns the largest number of seats that were in use at the same time. It considers the
-// second that contains the time at, and the second before it.
+// second of the given time (at), and the second before it.
 func (s *Pool) PeakInUse(at time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,7 +293,7 @@ func (p *peakGauge) max(at time.Time) int {
 	return max(p.perSecond[0], p.perSecond[1])
 }
 
-// advance starts a new second if the time at is after p.second.
+// advance starts a new second if the given time (at) is after p.second.
 func (p *peakGauge) advance(at time.Time) {
 	switch second := at.Unix(); {
 	case second == p.second:

@@ -34,9 +34,9 @@ type seatRequest struct {
 	refused bool          // another request took its place; written before granted is closed
 }
 
-// before reports whether flow l gets a seat before another flow. In this order it compares the
-// levels, the numbers of the callers' seats, their last grants (in levels by source, oldest first),
-// and the turns of the flows.
+// before reports whether flow l gets a seat before the other flow. It compares their levels first,
+// and then the numbers of seats that their callers have. After that, in levels by source, it
+// compares the last grants of the callers, oldest first. Last it compares the turns of the flows.
 func (l *flowQueue) before(other *flowQueue) bool {
 	switch c, o := l.caller, other.caller; {
 	case l.Level != other.Level:

@@ -55,8 +55,9 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestUnread checks how much of the memory unread responses may use: half for one user, all for a
-// user that runs the cluster, and an eighth for a source with new tokens or without a credential.
+// TestUnread checks which part of the memory is available for unread responses: half for one user,
+// all for a user that runs the cluster, and an eighth for a source with new tokens or without a
+// credential.
 func TestUnread(t *testing.T) {
 	u := newUnread(800)
 	for name, c := range map[string]struct {

@@ -9,9 +9,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestSharesOfMemory checks how much of the memory callers may use: one user half, all unknown
-// tokens together half, callers without a credential an eighth, and callers that run the cluster
-// all. A source with unknown tokens must leave as much free as it uses.
+// TestSharesOfMemory checks how much of the memory callers may use. One user may use half, and all
+// unknown tokens together may also use half. Callers without a credential may use an eighth.
+// Callers that run the cluster may use all. A source with unknown tokens must leave as much free as
+// it uses.
 func TestSharesOfMemory(t *testing.T) {
 	const room = 96
 	w := newWatches(&Config{
