@@ -144,7 +144,8 @@ func (f *Faults) apply(w http.ResponseWriter, r *http.Request, released <-chan s
 	return w, false
 }
 
-// truncatingWriter ends a response after the number of body bytes in its field left.
+// truncatingWriter ends a response when it has written a limited number of body bytes; left counts
+// the bytes that it may still write.
 type truncatingWriter struct {
 	http.ResponseWriter
 	left  int64

@@ -77,7 +77,7 @@ func createDeployment(t *testing.T, ts *testServer, deployments typedappsv1.Depl
 func updateDeployment(t *testing.T, deployments typedappsv1.DeploymentInterface, d *appsv1.Deployment) {
 	t.Helper()
 	d = d.DeepCopy()
-	// The spec changes, and the status does not.
+	// The server must store the new spec, and ignore the new status and generation.
 	d.Spec.Replicas, d.Status.Replicas, d.Generation = new(int32(3)), 9, 50
 	first := d.ResourceVersion
 	updated, err := deployments.Update(ctx, d, metav1.UpdateOptions{})
@@ -85,7 +85,7 @@ func updateDeployment(t *testing.T, deployments typedappsv1.DeploymentInterface,
 	if updated.Generation != 2 || *updated.Spec.Replicas != 3 || updated.Status.Replicas != 0 || updated.ResourceVersion == first {
 		t.Errorf("updated: %+v", updated)
 	}
-	// The status changes, and nothing else.
+	// The server must store the new status, and ignore the other changes.
 	updated.Status.Replicas, updated.Spec.Replicas, updated.Labels = 3, new(int32(99)), map[string]string{"a": "b"}
 	status, err := deployments.UpdateStatus(ctx, updated, metav1.UpdateOptions{})
 	check.NoError(t, err)

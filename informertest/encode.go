@@ -72,7 +72,7 @@ func (enc encoding) encoded(object message) []byte {
 		raw, err = object.Marshal()
 	}
 	if err != nil {
-		// API objects can always be encoded.
+		// This cannot happen: API objects can always be encoded.
 		panic(fmt.Sprintf("encode %T: %v", object, err))
 	}
 	return raw

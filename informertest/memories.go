@@ -105,8 +105,8 @@ func relistStoresNothingTwice(s *storyRun) {
 	s.server.ForgetRequests()
 	s.server.Answer(List, 1, Answer{Hold: hold})
 	s.server.FailWatches(Gone())
-	// The informer's next WATCH resumes and receives 410, because Hold affects only initial events.
-	// The server then delays the end of the informer's next list.
+	// Hold affects only initial events, so the informer can resume with a WATCH. That WATCH receives
+	// 410. The informer then lists again, and the server delays the end of that list.
 	s.server.Answer(Watch, Always, Answer{Hold: hold})
 	s.eventually(time.Minute, "a relist", func() bool {
 		for _, r := range s.server.Requests() {

@@ -18,7 +18,7 @@ const restOfPod = "informertest.weir/rest"
 func MetadataOf(p *corev1.Pod) *metav1.PartialObjectMetadata {
 	rest, err := json.Marshal(&corev1.Pod{Spec: p.Spec, Status: p.Status})
 	if err != nil {
-		// Pods can always be encoded.
+		// This cannot happen: pods can always be encoded.
 		panic(fmt.Sprintf("encode pod %s/%s: %v", p.Namespace, p.Name, err))
 	}
 	return metadataOf(p, string(rest))

@@ -35,7 +35,7 @@ type Level struct {
 // concurrent use.
 type Budget struct {
 	limit  int64        // 0 or less: no bound
-	others func() int64 // bytes outside the levels that count against limit; nil: none
+	others func() int64 // bytes outside the levels, which also count against limit; nil: none
 	mu     sync.Mutex
 	// levels has the same index as the arguments of New.
 	levels []levelState

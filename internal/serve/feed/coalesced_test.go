@@ -34,7 +34,7 @@ func TestCoalescedUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestFeed(t, 0)
 		s.coalesced(11)
-		s.prove(10) // a proof from another replica of the upstream, which must have no effect
+		s.prove(10) // must have no effect: the proof is from another replica of the upstream
 		s.settled()
 		for at, want := range map[uint64][]string{12: nil, 10: {"ERROR 410"}, 5: {"MODIFIED u-a@11"}} {
 			if got := s.watch(at); !slices.Equal(got, want) {

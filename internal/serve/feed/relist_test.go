@@ -80,9 +80,9 @@ func (s *testFeed) object(name, uid string, rv, size int) func() error {
 	return func() error { return s.putAs(0, name, uid, rv, size) }
 }
 
-// TestRelistSendsDeletionsOnce checks that a client from before a relist first receives the
-// deletions that the relist found. A client at the list's version receives none of them, because it
-// may already have a new object with the same key.
+// TestRelistSendsDeletionsOnce checks that a watch from a version before a relist first sends the
+// deletions that the relist found. A watch from the list's version must send none of them, because
+// its client may already have a new object with the same key.
 func TestRelistSendsDeletionsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestFeed(t, 0)

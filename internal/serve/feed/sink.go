@@ -264,9 +264,10 @@ func (s *sink) recordVersion(rv uint64) {
 	s.history.Add(rv, s.store.Revision())
 }
 
-// takeListed accepts an object of a relist. It immediately marks an unchanged object as present. It
-// immediately passes an object that is older than the stored one to the store. It buffers any other
-// object. If the buffered objects exceed maxRelistedBytes, takeListed calls refuse.
+// takeListed accepts an object of a relist. If the object is unchanged, takeListed marks the stored
+// object as present. If the object is older than the stored one, takeListed passes it to the store.
+// It buffers any other object until endRelist. If the buffered objects exceed maxRelistedBytes,
+// takeListed calls refuse.
 func (s *sink) takeListed(m *wire.Meta, object []byte) error {
 	rv := resourceversion.Number(m.ResourceVersion)
 	stored, ok := s.store.Get(string(wire.AppendKey(nil, m)))
@@ -292,7 +293,7 @@ func (s *sink) takeListed(m *wire.Meta, object []byte) error {
 	}
 	s.relisted = append(s.relisted, relistedObject{rv, slices.Clone(object)})
 	if !same {
-		return nil // the key belongs to another object now: the sink deletes the stored one first
+		return nil // a new object: if the key had another object, the sink deletes that one first
 	}
 	var was wire.Meta
 	raw, err := stored.Meta(&was, nil)

@@ -47,7 +47,7 @@ func (h *hub) join(of interest, cursor *store.Cursor) (*subscription, error) {
 			}
 			clear(h.changes[:n])
 		}
-		// If a change arrived since dispatch, try again.
+		// If no change has arrived since dispatch, sub has received all changes. Otherwise try again.
 		if h.cursor.Revision() == cursor.Revision() || h.cursor.Closed() {
 			return h.add(sub), nil
 		}

@@ -129,7 +129,7 @@ var builtinFields = map[schema.GroupVersionKind][]Field{
 		fieldsWithDefault("false", "spec.hostNetwork"),
 		[]Field{
 			{Label: "status.podIPs"},                               // accepted, and always empty
-			{Label: "spec.host", Paths: []string{"spec.nodeName"}}, // the old name
+			{Label: "spec.host", Paths: []string{"spec.nodeName"}}, // the old name of spec.nodeName
 		}),
 	{Version: "v1", Kind: "Node"}:                  fieldsWithDefault("false", "spec.unschedulable"),
 	{Version: "v1", Kind: "Namespace"}:             fieldsAt("status.phase"),

@@ -176,7 +176,7 @@ func (r *Resource) emptyObject(p *metav1.PartialObjectMetadata) any {
 	}
 	m.SetResourceVersion(p.ResourceVersion)
 	m.SetAnnotations(p.Annotations)
-	// In the internal form, these fields are not pointers, so they are always set.
+	// In kube-apiserver's internal form, these fields are not pointers, so they are always set.
 	switch o := object.(type) {
 	case *appsv1.DaemonSet:
 		annotations := map[string]string{appsv1.DeprecatedTemplateGeneration: "0"}

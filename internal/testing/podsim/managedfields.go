@@ -20,8 +20,9 @@ func (f fields) String() string {
 	return string(raw)
 }
 
-// managedFields returns the two entries of a running pod. maker created the pod and owns the fields
-// in created. The kubelet owns the fields in status.
+// managedFields returns the two entries in the metadata.managedFields of a running pod. maker is
+// the manager that created the pod; it owns the fields in created. The kubelet owns the fields in
+// status.
 func managedFields(pod *corev1.Pod, maker, created, status string) []metav1.ManagedFieldsEntry {
 	entry := func(manager, owned, subresource string, at metav1.Time) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
@@ -38,8 +39,8 @@ func managedFields(pod *corev1.Pod, maker, created, status string) []metav1.Mana
 // the same fields, so entries only replaces the values that differ. To encode managedFields for
 // each pod would take most of the time for creating it.
 type fieldTemplates struct {
-	controller, uid string // contains the uid of the first pod's owner
-	kubelet, podIP  string // contains the first pod's IP address
+	controller, uid string // uid is the uid of the first pod's owner; controller contains it
+	kubelet, podIP  string // podIP is the first pod's IP address; kubelet contains it
 }
 
 func newFieldTemplates(pod *corev1.Pod) fieldTemplates {

@@ -38,8 +38,7 @@ func TestSizes(t *testing.T) {
 	for i := 0; i < full; i += step {
 		pod := p.Pod(i)
 		protobuf += float64(pod.Size())
-		// 813 MB is the size that curl receives from a real server, which indents its JSON for browsers
-		// and for curl.
+		// A real server indents its JSON for browsers and for curl. curl receives 813 MB from it.
 		j, err := json.MarshalIndent(pod, "    ", "  ")
 		check.NoError(t, err)
 		indented += float64(len(j))

@@ -23,10 +23,11 @@ const (
 	// client-go's informer never lists for that reason.
 	listsEvery = 50 * time.Minute
 	// listsWithoutBookmarks replaces listsEvery if the servers send no bookmarks. A busy server whose
-	// resource does not change then looks like a network that loses events. It is three times 90 s.
+	// resource does not change then looks like a network that loses events. It is three times the 90 s
+	// after which an informer examines a silent WATCH.
 	listsWithoutBookmarks = 270 * time.Second
-	// waitBeforeList is how long an informer may wait, without a WATCH, before such a list. It is the
-	// first wait after a failure.
+	// waitBeforeList is how long an informer may be without a WATCH before it sends such a list. It is
+	// the first wait after a failure.
 	waitBeforeList = time.Second
 )
 

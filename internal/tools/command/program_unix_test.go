@@ -189,8 +189,8 @@ func TestExecStubborn(t *testing.T) {
 // TestExecHangup checks that the program receives the signal that a closed terminal sends, and that
 // Exec returns after the program has ended.
 func TestExecHangup(t *testing.T) {
-	// The test handles SIGHUP, because programs would inherit that it is ignored, for example under
-	// nohup.
+	// If this process ignores SIGHUP, for example under nohup, its child programs ignore it too. So
+	// the test handles SIGHUP.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP)
 	defer signal.Stop(caught)

@@ -77,7 +77,7 @@ func start(ctx context.Context, file, role string, args, env []string, spec any)
 			return nil, err
 		}
 		cmd = exec.Command(self)
-		// Use this process's name, because a test binary acts as the command of that name.
+		// Use this process's own name: a test binary with the name of a command acts as that command.
 		cmd.Args = []string{os.Args[0]}
 	}
 	line, err := json.Marshal(spec)
