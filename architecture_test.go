@@ -191,8 +191,8 @@ func startsGoroutine(t *testing.T, name, text string) (found bool) {
 // for the build tag weir_safe.
 var unsafePackages = []string{"internal/core/codec", "internal/core/private", "internal/core/views"}
 
-// TestUnsafe checks that only unsafePackages import unsafe, only in files that the build tag
-// weir_safe excludes, and that no file uses go:linkname.
+// TestUnsafe checks that only the packages in unsafePackages import unsafe, and that the build tag
+// weir_safe excludes each file that imports it. It also checks that no file uses go:linkname.
 func TestUnsafe(t *testing.T) {
 	const linkname = "//go:" + "linkname"
 	importing := map[string]bool{}

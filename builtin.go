@@ -19,8 +19,9 @@ var irregularGroups = map[string]string{
 	"rbac":              "rbac.authorization.k8s.io",
 }
 
-// builtinKind returns the kind of a built-in type. ok is false for any other type. client-go's
-// scheme has the same information, but a program that imports the scheme links every built-in type.
+// builtinKind returns the kind of a built-in type. ok is false for any other type. It does not use
+// client-go's scheme, which has the same information, because a program that imports the scheme
+// links every built-in type.
 func builtinKind(t reflect.Type) (gvk schema.GroupVersionKind, ok bool) {
 	path, ok := strings.CutPrefix(t.PkgPath(), apiModule)
 	directory, version, isVersion := strings.Cut(path, "/")

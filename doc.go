@@ -16,13 +16,14 @@
 //
 // An [Informer] stores each object as packed bytes and decodes the object when a caller reads it.
 // If callers read an object twice within Options.DecodedIdle, the informer also keeps the decoded
-// object, until Options.DecodedIdle after the last read. Returned objects are shared and read-only:
-// call [Item.Copy] or DeepCopy before you change one.
+// object. It drops the decoded object when no caller has read it for Options.DecodedIdle. Returned
+// objects are shared and read-only: call [Item.Copy] or DeepCopy before you change one.
 //
 // T is a pointer to a Go type: a built-in type (*corev1.Pod), the struct of a custom resource,
 // *unstructured.Unstructured, or *metav1.PartialObjectMetadata for metadata only.
 //
-// An informer has a reflector for each pair of a namespace and a selector in its options, usually
-// one. A reflector lists and watches the objects. While a reflector has an error ([Status].Err), it
-// is not current: the informer may store older versions of objects than the server.
+// An informer has a reflector for each pair of a namespace and a selector in its options. Usually
+// there is one such pair. A reflector lists and watches the objects. While a reflector has an error
+// ([Status].Err), it is not current: the informer may store older versions of objects than the
+// server.
 package weir

@@ -54,9 +54,9 @@ func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 }
 
 // Acquire returns a shared informer of T with these options, and starts the informer if it has no
-// other user. Acquire blocks only in one case: an index by label or field is being added to an
-// informer that already stores objects. This call, or a call of another user of the informer, adds
-// the index. Call Release when the informer is no longer needed.
+// other user. Acquire blocks only in one case: while this call, or the call of another user, adds
+// an index by label or field to an informer that already stores objects. Call Release when the
+// informer is no longer needed.
 //
 // Users share an informer if they have the same values of
 //

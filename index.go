@@ -31,7 +31,7 @@ func ByField(path string) Index { return Index{field: path} }
 
 // ByFunc indexes objects by the values that fn returns for the decoded object, like client-go's
 // IndexFunc. When a caller reads the index, fn runs on that caller's goroutine, for the objects
-// that changed since the last read. It therefore never delays a WATCH. fn's argument is shared and
+// that changed since the last read. Therefore fn never delays a WATCH. fn's argument is shared and
 // read-only. fn must not read an index by function of the same informer: that would deadlock.
 //
 // Users of a factory share an index by function if they pass the same Index value, or call ByFunc

@@ -83,7 +83,7 @@ func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, typ *objectT
 }
 
 // recordSink is a reflector.Sink that passes records to the user's Sink. Only the reflector's
-// goroutine uses it. After the user's Sink has returned an error, it calls only the Sink's
+// goroutine uses it. After the user's Sink has returned an error, recordSink calls only the Sink's
 // AbortReplace.
 type recordSink struct {
 	sink       Sink

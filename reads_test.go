@@ -93,8 +93,8 @@ func TestHandlersKeepNothingDecoded(t *testing.T) {
 		check.NoError(t, h.WaitForSync(ctx))
 	}
 	check.Equal(t, looked.Load(), 900, "objects were looked at")
-	// The log drops the decoded objects when the last handler requests its next change, which is after
-	// WaitForSync.
+	// The log drops the decoded objects when the last handler requests its next change. That happens
+	// after WaitForSync has returned.
 	const tracked = 300 * 160 // bytes of the records about decoded objects that a caller may still use
 	testenv.Eventually(t, ctx, "no value is left", func() bool { return inf.Stats().Memory.Decoded <= tracked })
 	if s := inf.Stats(); s.DecodedMisses < 300 || s.DecodedHits < 900 || s.DecodedHits+s.DecodedMisses != 1800 {

@@ -60,8 +60,8 @@ func acquired(t *testing.T, f *Factory, opts Options) *SharedInformer[*corev1.Po
 	return l
 }
 
-// TestSharedOptions checks for each option whether two users share an informer: if both set the
-// same value, and if only one of them sets it.
+// TestSharedOptions checks for each option whether two users share an informer. In one case both
+// users set the option to the same value; in the other case only one user sets it.
 func TestSharedOptions(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()

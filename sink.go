@@ -21,8 +21,8 @@ import (
 // calls EndReplace. Until then it may be older than the sink's state, because a replica of the
 // server can lag. A sink therefore stores the objects of a replace separately until EndReplace. A
 // sink that cannot do so must not store a ResourceVersion between BeginReplace and the next
-// EndReplace, even if Commit passes one after an AbortReplace: the sink's objects may be older than
-// that version.
+// EndReplace. If Commit passes a version after an AbortReplace, such a sink must not store this
+// version either: the sink's objects may be older.
 //
 // After a replace, Mirror passes the changes in order, with Put and Delete, and calls Commit after
 // every few changes.

@@ -51,8 +51,8 @@ type Status struct {
 	// CurrentAsOf is when the server last confirmed that the informer's state equals the server's: by
 	// an event, a bookmark with a newer version, a complete consistent list, or an answer to a probe
 	// without a newer version. The informer has all changes that the server made before CurrentAsOf,
-	// except those still in transit. This holds in any Phase and with any Err. If the bookmarks of a
-	// watch have no newer version, only events advance CurrentAsOf. The zero time means never.
+	// except those still in transit. This holds in any Phase and with any Err. If all bookmarks of a
+	// watch have the same version, only events advance CurrentAsOf. The zero time means never.
 	CurrentAsOf time.Time
 	// Err is the reason why the informer may lack recent changes, or nil. It is SkippedErr if objects
 	// were skipped and there is no other error.
@@ -69,7 +69,8 @@ type Status struct {
 	Queued bool
 	// Relists counts the complete states that the reflector received after the first one.
 	Relists int
-	// Listed is the number of objects received so far in the current list, or in the last one.
+	// Listed is the number of objects received so far in the current list. Between lists it is the
+	// number of objects received in the last list.
 	Listed int64
 	// Remaining is the number of objects on the pages after the current page, according to the server.
 	// It is -1 if the server does not report this number.

@@ -42,7 +42,8 @@ type informerFields struct {
 // fieldsOf returns the fields of an unused client-go informer. It reads private fields, because
 // generated code passes its ListerWatcher, example and indexers only to client-go's constructor. A
 // constructor that is passed to InformerFor may also have set a transform. fieldsOf returns false
-// for an informer of another type, for one that has started, and for one with handlers.
+// for an informer that is not client-go's, for an informer that has started, and for an informer
+// with handlers.
 func fieldsOf(inf cache.SharedIndexInformer) (informerFields, bool) {
 	v := informerStruct(inf)
 	var p informerFields

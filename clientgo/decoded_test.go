@@ -35,8 +35,8 @@ func (c *changingStore) change(t *testing.T, name string) *store.Object {
 	return c.put(t, pod(name, "v"))
 }
 
-// put stores an object with a new resourceVersion, and returns the new version. It appends the
-// argument unknown, a protobuf field that the Go type lacks, to the object's encoding.
+// put stores an object with a new resourceVersion, and returns the new version. The argument
+// unknown is a protobuf field that the Go type lacks; put appends it to the object's encoding.
 func (c *changingStore) put(t *testing.T, p *corev1.Pod, unknown ...byte) *store.Object {
 	t.Helper()
 	c.version++
@@ -51,7 +51,8 @@ func (c *changingStore) put(t *testing.T, p *corev1.Pod, unknown ...byte) *store
 	return o
 }
 
-// changes calls take and returns the changes that take causes in the store, at most 16.
+// changes calls the function take. It returns the changes that this call causes in the store, at
+// most 16.
 func (c *changingStore) changes(take func()) []store.Change {
 	cursor := c.inf.store.Cursor()
 	defer cursor.Close()

@@ -19,10 +19,10 @@
 //
 // The informer stores an object as packed bytes and decodes the object when a caller reads it. If
 // callers read an object twice within [Options].DecodedIdle, the informer also keeps the decoded
-// object, until [Options].DecodedIdle after the last read. An object that List, Watch or a
-// transform has returned is encoded first. If the encoding would lose something, for example
-// because the object has another type than the informer's example, the informer stores the object
-// itself.
+// object. It drops the decoded object when no caller has read it for [Options].DecodedIdle. An
+// object that List, Watch or a transform has returned is encoded first. If the encoding would lose
+// something, for example because the object has another type than the informer's example, the
+// informer stores the object itself.
 //
 // # Errors
 //

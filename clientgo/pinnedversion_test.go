@@ -143,12 +143,12 @@ func answerJSON(req *http.Request, code int, body any) *http.Response {
 	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(string(text))), Request: req}
 }
 
-// TestPinnedVersion uses a transform, and a TweakListOptionsFunc that sets the resourceVersion of
-// each request to "0", even if the reflector requests another version. For a while, the replica
-// that answers lags. Afterwards the store and the handlers must reach the current state. No event
-// may contradict earlier events (for example, add an object twice), and no object may be
-// transformed twice. If the lag is shorter than a minute, Weir's informer must not go back to an
-// older state.
+// TestPinnedVersion uses an informer with a transform and a TweakListOptionsFunc. This function
+// sets the resourceVersion of each request to "0", even if the reflector requests another version.
+// For a while, the replica that answers lags. Afterwards the store and the handlers must reach the
+// current state. No event may contradict earlier events (for example, add an object twice), and no
+// object may be transformed twice. If the lag is shorter than a minute, Weir's informer must not go
+// back to an older state.
 func TestPinnedVersion(t *testing.T) {
 	for which, adopted := range map[string]func(*rest.Config) cache.SharedIndexInformer{
 		"client-go":                          pinnedInformer,

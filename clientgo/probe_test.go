@@ -39,9 +39,9 @@ func typedPager(cfg *rest.Config) *cache.ListWatch {
 	return byPager(listWatchOf(kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("")).ListWithContext)
 }
 
-// TestProbeOfPages uses a List that reads page after page. For a probe, it must send only one LIST,
-// and NewestVersion must return the resourceVersion of that page. A List that sets another limit
-// must receive every page.
+// TestProbeOfPages uses a List that reads page after page. For a probe, this List must send only
+// one LIST, and NewestVersion must return the resourceVersion of the page that the server returns.
+// A List that sets another limit must receive every page.
 func TestProbeOfPages(t *testing.T) {
 	for name, test := range map[string]struct {
 		contentType string

@@ -54,8 +54,8 @@ const (
 	// compressed bodies are decompressed by this package, which counts the compressed bytes.
 	compressed compression = iota
 	// decompressed bodies were decompressed by net/http, as in client-go. net/http also requested the
-	// compression. They are used if a RoundTripper of another package is below, because it may read
-	// the bodies.
+	// compression. This value is used if a RoundTripper of another package is below, because that
+	// RoundTripper may read the bodies.
 	decompressed
 	uncompressed
 )

@@ -20,9 +20,9 @@ func resourceVersionOf(value any) string {
 	return id.ResourceVersion
 }
 
-// withResourceVersion returns a shallow copy of an object with another resourceVersion. It returns
-// the object itself if the object already has this version, if a shallow copy would share the
-// metadata, or if the version cannot be set.
+// withResourceVersion returns a shallow copy of value, with the given resourceVersion. It returns
+// value itself if value already has this version, if a shallow copy would share the metadata, or if
+// the version cannot be set.
 func withResourceVersion(value any, version string) any {
 	v := reflect.ValueOf(value)
 	if v.Kind() != reflect.Pointer || v.IsNil() || resourceVersionOf(value) == version {

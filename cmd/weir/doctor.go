@@ -154,8 +154,9 @@ func (f *doctorFlags) run(cmd *cobra.Command, names []string) error {
 	return f.runLogs(cmd, names)
 }
 
-// checkCluster rejects flags that would have no effect. A namespace has none, because doctor
-// examines whole servers. Flags about a server have none if no flag selects a server.
+// checkCluster rejects flags that would have no effect. The flag --namespace has no effect, because
+// doctor examines whole servers. Other flags about a server have no effect if no flag selects a
+// server.
 func (f *doctorFlags) checkCluster() error {
 	if f.Flags.Changed("namespace") {
 		return command.Usagef("--namespace: doctor analyses whole logs and servers, not single namespaces")

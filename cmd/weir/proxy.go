@@ -70,8 +70,9 @@ func wantsUpstream(args []string) bool {
 }
 
 // demoUpstream starts an embedded API server, and returns the arguments that make the proxy use
-// that server. The arguments also make the proxy cache the server's pods and write a kubeconfig for
-// its clients, unless args contain these flags. The caller calls stop after the proxy has ended.
+// that server. The arguments also contain flags that make the proxy cache the server's pods and
+// write a kubeconfig for its clients. args take precedence: a flag in args is not added again. The
+// caller calls stop after the proxy has ended.
 func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "weir-proxy-")
 	if err != nil {
