@@ -46,8 +46,8 @@ func (d *decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer
 }
 
 // templateOf returns a template that has the same fields as the tokens of the current object, and
-// records the values that differ. If no template exists and templates.find returns worth,
-// templateOf makes one. Otherwise it returns nil.
+// records the values that differ. If no template exists, templateOf makes one if templates.find
+// says that it is worth the cost, and otherwise returns nil.
 func (d *decoder) templateOf(s *scratch) *template {
 	t, worth := d.templates.find(s.print)
 	switch {

@@ -9,12 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// kindField is the number of a field that contains an object's apiVersion and kind, for which a
-// protobuf message has no field. It precedes the message, and is written only if a value states
-// another kind than Decode would set. The field is a runtime.TypeMeta, as in runtime.Unknown.
-// Without it, a value that states its kind would be encoded as JSON, which costs 20 times the CPU.
-// Readers that do not know the field skip it. No field of Kubernetes' types has this number, or one
-// near it. Weir neither receives these bytes from a server nor sends them.
+// kindField is the number of a field that the codec adds to a protobuf message. A protobuf message
+// has no field for the object's apiVersion and kind. So the codec writes them before the message,
+// in a field with this number, if a value states a kind other than the one that Decode would set.
+// The field is a runtime.TypeMeta, as in runtime.Unknown. Without it, a value that states its kind
+// would be encoded as JSON, which costs 20 times the CPU. Readers that do not know the field skip
+// it. No field of Kubernetes' types has this number, or one near it. Weir neither receives these
+// bytes from a server nor sends them.
 const kindField = 60_000
 
 var kindTag = string(protowire.AppendTag(nil, kindField, protowire.BytesType))

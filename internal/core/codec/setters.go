@@ -40,8 +40,8 @@ func setTime(_ *scratch, p unsafe.Pointer, b []byte) bool {
 	return (*metav1.Time)(p).Unmarshal(b) == nil
 }
 
-// only returns the content of field 1 of a message. ok is false if the message contains anything
-// else.
+// only takes a message that contains nothing but field 1, and returns the content of that field.
+// For any other message, ok is false.
 func only(raw []byte) ([]byte, bool) {
 	const tag = 1<<3 | byte(protowire.BytesType)
 	if len(raw) == 0 || raw[0] != tag {

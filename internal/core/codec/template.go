@@ -62,7 +62,7 @@ type location struct {
 	field      *field
 	begin, end uint32 // with the tag; for a map, from its first to its last entry
 	content    uint32 // of a message: where it begins
-	span       int32  // the number of tokens, including the tokens inside; for a map, of its entries
+	span       int32  // the number of tokens, with those inside; for a map, the number of its entries
 }
 
 // Limits of templates. Templates and the types of their shapes stay in memory until the process

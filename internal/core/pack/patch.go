@@ -10,10 +10,11 @@ import (
 
 const (
 	seedLength = 8 // a copy at a new distance must start with this number of equal bytes
-	indexEvery = 4 // the distance of two indexed places of the base
-	// patchSeek is the number of consecutive literals after which a patch builds an index of the next
+	indexEvery = 4 // the index of the base has every indexEvery-th place
+	// A patch consists of copies of parts of the base, and of literals: bytes of raw that it contains
+	// itself. After patchSeek consecutive literals, the patcher builds an index of the next
 	// patchWindow bytes of the base. A distance is the position of bytes in the base minus their
-	// position in raw. Before it builds the index, the patch tries the distances that fit after most
+	// position in raw. Before it builds the index, the patcher tries the distances that fit after most
 	// changes: the current distance, one or two bytes more or less, the previous distance, and the
 	// distance of the two ends.
 	patchSeek   = 12
@@ -25,8 +26,8 @@ const (
 const MaxPatched = maxSibling
 
 // AppendPatch appends a patch to dst. base is an earlier version of an object, and the patch turns
-// base into raw. ok is false if the patch would be longer than the limit most, or if base or raw is
-// larger than MaxPatched.
+// base into raw. most is the maximum length of the patch. ok is false if the patch would be longer,
+// or if base or raw is larger than MaxPatched.
 //
 // AppendPatch does not retain its arguments. AppendPatch and [ApplyPatch] are safe for concurrent
 // use.
@@ -72,8 +73,8 @@ type window [1 << windowBits]uint16
 
 func placeIn(x uint64) uint64 { return x * 0x9e3779b97f4a7c15 >> (64 - windowBits) }
 
-// fill fills the window with places of the base, starting at from. If several places have the same
-// bytes, the window contains the first.
+// fill fills the window with places of the base, starting at the place from. If several places have
+// the same bytes, the window contains the first.
 func (w *window) fill(base []byte, from int) {
 	clear(w[:])
 	base = base[:min(len(base), from+patchWindow)]
@@ -82,9 +83,9 @@ func (w *window) fill(base []byte, from int) {
 	}
 }
 
-// find returns a place in the base such that the n bytes there equal the n bytes at raw[at:]. It
-// sets p.distance to place minus at. n is 0 if there is no such place. literals is the number of
-// literals before the position at.
+// find returns a place in the base, and the number n of bytes there that equal the bytes at
+// raw[at:]. It sets p.distance to place minus at. If there is no such place, n is 0. literals is
+// the number of consecutive literals before the position at.
 func (p *patcher) find(at, literals int) (place, n int) {
 	if p.begins(at+p.distance, at) {
 		place = at + p.distance
@@ -220,8 +221,9 @@ func (e *encoder) copy(offset, length int) {
 	}
 }
 
-// decodeBlock appends to dst the size bytes that AppendPatch encoded as block. It accepts only
-// blocks of AppendPatch, which copy only from the base. ok is false for other blocks.
+// decodeBlock decodes block, which AppendPatch wrote, and appends the result to dst. size is the
+// length of the result. decodeBlock accepts only blocks of AppendPatch, which copy only from the
+// base. ok is false for other blocks.
 func decodeBlock(dst, base, block []byte, size int) (_ []byte, ok bool) {
 	if n, taken := binary.Uvarint(block); taken <= 0 || n != uint64(size) {
 		return dst, false

@@ -88,7 +88,8 @@ func (b *base) unpack(buf *baseBuffer) ([]byte, error) {
 	return raw, nil
 }
 
-// unpackSibling unpacks an object that was packed against b, and appends its size bytes to dst.
+// unpackSibling unpacks an object that was packed against b, and appends the object's bytes to dst.
+// size is their number.
 func (b *base) unpackSibling(dst, packed []byte, size int) ([]byte, error) {
 	if len(packed) == 0 || packed[0] != methodSibling {
 		return dst, ErrCorrupt

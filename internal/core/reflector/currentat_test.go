@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// after delays a response by d.
+// after returns a handler that waits for d, and then responds like answer.
 func after(d time.Duration, answer http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		time.Sleep(d)

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// late delays a response by d.
+// late returns a handler that waits for d, and then responds like answer.
 func late(d time.Duration, answer http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		time.Sleep(d)

@@ -18,8 +18,8 @@ var errProbed = errors.New("a probe ended the watch")
 // probe also ends the watch if another reflector of the store, or of the server, finds that the
 // server went back in time.
 //
-// A bookmark that only repeats the store's version does not delay the next request of the probe,
-// but it shows that the server can send on this watch. So after such a bookmark, the probe does not
+// A bookmark that only repeats the store's version does not delay the next request of the probe.
+// But it shows that the server can send on this watch. So after such a bookmark, the probe does not
 // end the watch if the server has a newer version. The changes up to that version may be in
 // transit, or may concern other resources.
 //
@@ -75,7 +75,7 @@ func (p *probe) outdated(spread time.Duration) {
 	}
 }
 
-// breakOff ends the watch, and stores in as the reason. The caller must hold p.mu.
+// breakOff ends the watch, and stores its argument as the reason. The caller must hold p.mu.
 func (p *probe) breakOff(in input) {
 	p.found = &in
 	p.broke(errProbed)
@@ -156,8 +156,9 @@ func (p *probe) ask() {
 }
 
 // judge decides from the response to a request whether to end the watch. The request was sent at
-// began, when the store was current to rv. If broken is true, in is the reason. Otherwise judge
-// sets p.delay to the wait before the next request. The caller must hold p.mu.
+// the time began, when the store was current to rv. If broken is true, the watch must end, and the
+// result in says why. Otherwise judge sets p.delay to the wait before the next request. The caller
+// must hold p.mu.
 func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, broken bool) {
 	silent := began.Sub(p.heard) >= bookmarkPeriod
 	switch {

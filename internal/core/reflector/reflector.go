@@ -177,7 +177,7 @@ func (r *Reflector) skipped(n int, first error) {
 	r.unlock(notify)
 }
 
-// unwanted records the number of received objects that Config.Keep did not want.
+// unwanted sets Status.Unwanted to n: the number of received objects that Config.Keep did not want.
 func (r *Reflector) unwanted(n int64) {
 	r.mu.Lock()
 	r.status.Unwanted = n

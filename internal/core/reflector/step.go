@@ -39,9 +39,9 @@ const (
 	maxCheapLists = 12
 )
 
-// step returns the state that follows from s and in, and the actions to perform. It contains all
-// decisions of the reflector. It is a pure function: it reads no clock, sends no request, and draws
-// no random number.
+// step returns the state that follows from the state s and the input in. It also returns the
+// actions to perform. It contains all decisions of the reflector. It is a pure function: it reads
+// no clock, sends no request, and draws no random number.
 func step(s state, in input) (state, []action) {
 	m := machine{state: s, in: in}
 	switch in.typ {

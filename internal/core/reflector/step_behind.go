@@ -103,10 +103,10 @@ func (m *machine) refusedAsTooLarge() {
 	m.sleep(reqNewest, ErrServerBehind)
 }
 
-// outdated lists because another reflector has found that the server went back in time. This
-// reflector may reach a different server, which may have reached the store's version a second time.
-// So the reflector sends an ordinary consistent list. If the version of that list is older than the
-// store's, the reflector examines whether the server went back.
+// outdated handles the case that another reflector has found that the server went back in time: it
+// requests an ordinary consistent list. This reflector may reach a different server, which may have
+// reached the store's version a second time. If the version of the list is older than the store's,
+// the reflector examines whether the server went back.
 func (m *machine) outdated() {
 	m.report(ErrWentBack, errElsewhere)
 	m.consistent, m.unconfirmed = true, true
@@ -174,11 +174,11 @@ func (m *machine) deny() {
 	m.goOn()
 }
 
-// caughtUp lists after a server that was behind has reached rv. Most likely it was a replica that
-// lagged. But a restored server may have reached the store's resourceVersions a second time, with
-// other content, and a watch would never show that. caughtUp waits before the list, because the
-// next request may reach a replica that is still behind. The wait becomes longer each time, even if
-// other requests have failed in between.
+// caughtUp handles a server that was behind and has now reached rv: it requests a list. Most likely
+// the server was a replica that lagged. But a restored server may have reached the store's
+// resourceVersions a second time, with other content, and a watch would never show that. caughtUp
+// waits before the list, because the next request may reach a replica that is still behind. The
+// wait becomes longer each time, even if other requests have failed in between.
 func (m *machine) caughtUp() {
 	m.forcedLists++
 	m.attempt, m.cheapFailures = m.listBackoffAttempt(), 0

@@ -79,10 +79,10 @@ func ParseAccept(h http.Header) Accept {
 	return a
 }
 
-// Negotiate returns the best media range that the caller supports. The caller supports a media
-// range if can returns true. Ranges with a higher quality are better. If qualities are equal,
-// ranges without wildcards are better than those with wildcards, and then earlier ranges are better
-// than later ones. ok is false if the caller supports no range of the header.
+// Negotiate returns the best media range that the caller supports. can is a function that reports
+// whether the caller supports a range. Ranges with a higher quality are better. If qualities are
+// equal, ranges without wildcards are better than those with wildcards, and then earlier ranges are
+// better than later ones. ok is false if the caller supports no range of the header.
 func (a *Accept) Negotiate(can func(MediaRange) bool) (MediaType, bool) {
 	for _, c := range a.ranges {
 		if can(c) {

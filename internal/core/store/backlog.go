@@ -22,10 +22,10 @@ type backlog struct {
 	awaiting    int // how many changes SyncedThrough waits for, here and in the log
 	bytes       int64
 	// gone contains the entries of objects that were created and deleted before the cursor read them,
-	// oldest deletion first. When the cursor has returned the creation, the entry no longer has a last
-	// version.
+	// oldest deletion first. When the cursor has returned the creation of such an object, the field
+	// last of its entry is nil.
 	gone     []*backlogEntry
-	goneLeft int // the number of entries in gone that have a last version
+	goneLeft int // the number of entries in gone whose field last is not nil
 }
 
 // maxGone is the maximum number of objects in a backlog with byUID that were created and deleted
@@ -86,8 +86,8 @@ func (m *backlog) take(r *Change, awaited bool) {
 			m.unlink(e)
 			m.link(e)
 		}
-		// With byUID, pop returns the creation and the deletion of an object separately, so neither is
-		// coalesced.
+		// With byUID, the creation and the deletion of an object that the cursor has not read are two
+		// changes (see pop), so neither of them is coalesced.
 		e.Coalesced = e.Coalesced || !m.byUID || e.Old != nil || r.New != nil
 	}
 	switch {
@@ -157,7 +157,7 @@ func (m *backlog) keepGone(e *backlogEntry, last *Object) {
 	}
 }
 
-// trimGone updates gone and goneLeft after one entry of gone has lost its last version.
+// trimGone updates gone and goneLeft after the field last of one entry in gone has become nil.
 func (m *backlog) trimGone() {
 	m.goneLeft--
 	for len(m.gone) > 0 && m.gone[0].last == nil {

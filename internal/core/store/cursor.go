@@ -300,11 +300,11 @@ func (c *Cursor) Lag() uint64 {
 // has returned all changes of these replaces. It becomes true with the last Awaited change, even if
 // many other changes follow.
 //
-// unhandled are the changes of the last Next that the reader has not handled yet. They matter in a
-// store with several writers: Next may have returned a version of one writer before the first
-// replace of another writer contains the same version. Then SyncedThrough returns false until the
-// reader has handled the change to that version. SyncedThrough is always false for a cursor of
-// CursorAt.
+// unhandled are the changes of the last Next that the reader has not handled yet. They matter only
+// in a store with several writers: the first list of one writer may contain a version that another
+// writer has already put, and that Next has already returned. Then SyncedThrough returns false
+// until the reader has handled the change to that version. SyncedThrough is always false for a
+// cursor of CursorAt.
 func (c *Cursor) SyncedThrough(unhandled ...Change) bool {
 	if !c.counts || !c.log.synced.Load() {
 		return false

@@ -168,7 +168,7 @@ func (x *valueIndex) each(value, key string, yield func(key string) bool) {
 	})
 }
 
-// first returns the lowest value that is equal to from or above it. ok is false if there is none.
+// first returns the lowest value that is not below the argument from. ok is false if there is none.
 func (x *valueIndex) first(from string) (value string, ok bool) {
 	x.entries.ascend(indexKey{value: from}, func(k indexKey, _ struct{}) bool {
 		value, ok = k.value, true

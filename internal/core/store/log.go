@@ -29,8 +29,8 @@ type Change struct {
 	// writer's first replace (its first list). client-go calls this isInInitialList.
 	Initial bool
 	// Awaited is true if Cursor.SyncedThrough has waited until Next returned this change. That is so
-	// if the change is Initial, or if it contains a change by a writer's first replace. In a record of
-	// the log, only the second reason counts.
+	// if the change is Initial, or if it contains a change by a writer's first replace. A record of
+	// the log is Awaited only for the second reason.
 	Awaited bool
 	// Coalesced is true if the change replaces several changes, because its reader fell behind the
 	// log.
@@ -306,7 +306,7 @@ func (l *changeLog) trim() {
 	l.drop(to)
 }
 
-// drop drops all records whose revision is lower than to.
+// drop removes all records whose revision is lower than the argument to.
 func (l *changeLog) drop(to uint64) {
 	for ; l.base < to; l.base++ {
 		r := &l.records[l.head]

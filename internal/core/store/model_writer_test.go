@@ -38,7 +38,7 @@ type modelList struct {
 	items  []*corev1.Pod
 	high   int // the newest version that the writer has put
 	seen   map[string]bool
-	isBack []*corev1.Pod // older than deletions by other sources; the list's end decides
+	isBack []*corev1.Pod // older than deletions that other sources reported; see endList
 }
 
 func (w *modelWriter) see(pod *corev1.Pod) bool { return pod != nil && w.sees(pod) }

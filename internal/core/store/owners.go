@@ -184,12 +184,12 @@ func (w *Writer) keepUnconfirmed(o *Object) {
 	w.unconfirmed[o.key] = unconfirmedVersion{o, !w.replacing}
 }
 
-// confirm decides about the unconfirmed versions when the writer becomes current to the version at.
+// confirm decides about the unconfirmed versions when the writer becomes current to a version (at).
 // It puts the right ones into the table, and drops the wrong ones. The others stay unconfirmed.
 func (w *Writer) confirm(at progress) {
 	for key, u := range w.unconfirmed {
 		if w.s.batch.has([]byte(key)) {
-			w.s.applyBatch() // flush would make the writer synced before it is current to the version at
+			w.s.applyBatch() // flush would make the writer synced before its progress is updated
 		}
 		held, _ := w.s.table.get(key)
 		right, decided := w.isBack(u.Object, at)
@@ -214,8 +214,8 @@ func (w *Writer) confirm(at progress) {
 	}
 }
 
-// isRight is called when the source is current to the version at. It reports whether the
-// unconfirmed version is right, and held, which is newer, is wrong.
+// isRight is called when the source is current to a version (at). It reports whether the
+// unconfirmed version is right, and the newer version in the table (held) is wrong.
 func (w *Writer) isRight(u unconfirmedVersion, held *Object, at progress) bool {
 	switch {
 	case held.flags&flagManual != 0:
@@ -333,8 +333,9 @@ type deletion struct {
 	serverGen uint32
 	by        *Writer // the writer whose source reported the deletion
 	replace   uint32  // by.replaces at the time of the deletion
-	// exact is true if the source of by reported the deletion with version rv, after all lower
-	// versions. If that source later reports a version below rv, it repeats an event.
+	// exact is true if the writer in the field by received the deletion with version rv from its
+	// source, after all lower versions. If that source later reports a version below rv, it repeats an
+	// event.
 	exact bool
 }
 

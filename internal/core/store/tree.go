@@ -96,8 +96,8 @@ func (t *tree[K, V]) get(key K) (val V, ok bool) {
 // leaf is a leaf of the store's table.
 type leaf = treeNode[string, *Object]
 
-// ascend calls yield for the entries whose key is not below from, in order, until yield returns
-// false.
+// ascend calls yield for the entries whose key is not below the key from. It calls yield in the
+// order of the keys, and stops when yield returns false.
 func (t *tree[K, V]) ascend(from K, yield func(K, V) bool) {
 	if t.root != nil {
 		t.ascendNode(t.root, from, true, yield)

@@ -388,7 +388,8 @@ func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
 	return same
 }
 
-// put adds an incoming version to the batch, which packs it before it is applied.
+// put adds an incoming version to the batch. The version is packed before the store applies the
+// batch.
 func (w *Writer) put(m *wire.Meta, o, held *Object, raw []byte, value any) error {
 	p := pending{Change: Change{Old: held, New: o}, writer: w}
 	b := w.s.filling()

@@ -75,8 +75,8 @@ func (j *jsonBody) checkObject(c byte, what string) error {
 	return j.malformed(what + ": is not an object")
 }
 
-// separator consumes the comma between members or elements of a container, or the byte end, which
-// closes the container. It reports whether the container ended.
+// separator consumes the comma between members or elements of a container, or the closing bracket
+// of the container, which is the argument end. It reports whether the container ended.
 func (j *jsonBody) separator(first bool, end byte, what string) (ended bool, err error) {
 	c, err := j.nextByte(what)
 	switch {
@@ -138,7 +138,7 @@ func (j *jsonBody) value(what string, limit int, scan jsonScan) ([]byte, error) 
 	}
 }
 
-// early returns io.ErrUnexpectedEOF for io.EOF, and any other error unchanged.
+// early replaces io.EOF by io.ErrUnexpectedEOF. It returns any other error unchanged.
 func early(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -24,7 +24,8 @@ type span struct{ from, to int }
 
 func (s span) of(b []byte) []byte { return b[s.from:s.to] }
 
-// cover extends s so that it ends at to. If s is the zero value, it then starts at from.
+// cover sets the end of s to the argument to. If s is the zero value, cover also sets its start to
+// the argument from.
 func (s *span) cover(from, to int) {
 	if s.to == 0 {
 		s.from = from

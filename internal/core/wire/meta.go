@@ -80,8 +80,8 @@ func (m *Meta) Forget() {
 	*m = Meta{unescaped: m.unescaped[:0], entries: m.entries[:0], set: m.set[:0]}
 }
 
-// TakeLabels sets m's labels and annotations to the labels and annotations of from. They remain
-// valid as long as the labels and annotations of from. m and from must have the same encoding.
+// TakeLabels sets the labels and annotations of m to those of another Meta (from). They are valid
+// in m as long as they are valid in from. Both Metas must have the same encoding.
 func (m *Meta) TakeLabels(from *Meta) { m.labels, m.annotations = from.labels, from.annotations }
 
 // Label returns the value of one label. If the key occurs twice, Label returns the last value, as
