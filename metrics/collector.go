@@ -12,11 +12,11 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// NewCollector returns a collector of the metrics of all informers that run in this process, also
-// of informers that started before this call. An informer has metrics from the start to the end of
-// its Run. If several informers share a name, the collector appends a number to the names of the
-// later informers, starting with #2. The collector has no state and no goroutine. It is safe for
-// concurrent use. A registry accepts only one such collector.
+// NewCollector returns a collector of the metrics of all informers that run in this process. It
+// includes informers that started before this call. An informer has metrics from the start to the
+// end of its Run. If several informers share a name, the collector appends a number to the names of
+// the later informers, starting with #2. The collector has no state and no goroutine. It is safe
+// for concurrent use. A registry accepts only one such collector.
 func NewCollector() prometheus.Collector { return collector{time.Now} }
 
 type collector struct{ now func() time.Time }

@@ -63,10 +63,10 @@ func newPacedWriter(w http.ResponseWriter) *deadlineWriter {
 	return dw
 }
 
-// WriteHeader starts to require a minimum pace of the client in two cases, see waitBudget. If the
-// request has released its seat (its place among the requests in progress), the client's grace is
-// conn.UnreadTime. If a long-running request gets a redirect or an error, the grace is seatGrace,
-// as for a request with a seat.
+// WriteHeader makes the client read at a minimum pace from now on in two cases, see waitBudget. If
+// the request has released its seat (its place among the requests in progress), the client's grace
+// is conn.UnreadTime. If a long-running request gets a redirect or an error, the grace is
+// seatGrace, as for a request with a seat.
 func (dw *deadlineWriter) WriteHeader(code int) {
 	dw.mu.Lock()
 	switch {

@@ -26,10 +26,10 @@
 // consistent read (a LIST or WATCH without resourceVersion) after it has proven that the cache is
 // current. It forwards consistent reads if the resource has fewer than a hundred objects, or if the
 // proof takes more than three seconds. Options.TrustCache names resources whose consistent reads
-// need no proof. The proxy always forwards a GET without resourceVersion, and a WATCH or LIST of a
-// resourceVersion that is older than the change log. It also forwards what it cannot answer exactly
-// as kube-apiserver would: tables, unknown selectors, unknown media types, and requests with an
-// Origin header.
+// need no proof. The proxy always forwards a GET without resourceVersion. It also forwards a WATCH
+// or LIST of a resourceVersion that is older than the change log, and what it cannot answer exactly
+// as kube-apiserver would. Examples are tables, unknown selectors, unknown media types, and
+// requests with an Origin header.
 //
 // # How identities are forwarded
 //
@@ -53,6 +53,6 @@
 //   - a write to a client that reads nothing: five minutes; ten seconds on a connection without an
 //     accepted credential, and for the end of a response
 //   - a LIST: a minute, and a second for each 256 KiB
-//   - the initial events of a WATCH, and a forwarded response to a request that has a seat: a
-//     minute, and a second for each 32 KiB
+//   - the initial events of a WATCH, and a forwarded response to a request that is not
+//     long-running: a minute, and a second for each 32 KiB
 package proxy

@@ -91,8 +91,8 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 // sender returns the identity with which a request is forwarded, and the audit record of an
 // impersonation. A nil identity means that the request is forwarded with its own credentials. A nil
 // record means that the audit log records nothing. If sender returns an error, the caller must
-// refuse the request with it. sender must not read the body of the request, because no deadline
-// bounds such reads yet.
+// refuse the request with that error. sender must not read the body of the request, because no
+// deadline bounds such reads yet.
 func (s *Server) sender(r *http.Request, info *request.Info) (*transport.ImpersonationConfig, *audit.Record, error) {
 	who, _ := s.authn.ByCertificate(r)
 	if who == nil && s.authn.Unauthenticated(r) {

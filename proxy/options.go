@@ -174,10 +174,10 @@ type Authentication struct {
 	TokenTTL, AllowTTL, DenyTTL time.Duration
 }
 
-// Audit configures the audit log, which has kube-apiserver's format and a policy of
-// kube-apiserver's kind. The log records the requests that the proxy answers itself, and the
-// requests that it forwards for a caller with a certificate who impersonates. The upstream records
-// all other forwarded requests. The zero value records nothing.
+// Audit configures the audit log. The formats of the log and of its policy are those of
+// kube-apiserver. The log records the requests that the proxy answers itself, and the requests that
+// it forwards for a caller with a certificate who impersonates. The upstream records all other
+// forwarded requests. The zero value records nothing.
 type Audit struct {
 	// PolicyFile is a file with a Policy of audit.k8s.io/v1. The proxy forwards a read if the policy
 	// requires its response to be recorded.

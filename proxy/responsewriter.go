@@ -100,7 +100,7 @@ func (a *responseWriter) leave() {
 	}
 }
 
-// record makes rec record the response to r from now on.
+// record makes the audit record rec also record the response to r.
 func (a *responseWriter) record(rec *audit.Record, r *http.Request) {
 	a.audit = rec
 	a.onEnd(func() { rec.Ended(a.panicked, a.failed, r.Context().Err() != nil) })

@@ -248,10 +248,10 @@ func TestNewerUpstream(t *testing.T) {
 	}
 }
 
-// TestQuietResource checks a read of a resource that does not change. The read asks for the
-// resourceVersion of a change of another resource, which the cache has not reached. The proxy
-// forwards the read. If the upstream does not answer, the client gets kube-apiserver's error for a
-// resourceVersion that is too large.
+// TestQuietResource reads a resource that does not change, at the resourceVersion of a change of a
+// different resource. The cache of the first resource has not reached that resourceVersion. The
+// proxy forwards the read. If the upstream does not answer, the client gets kube-apiserver's error
+// for a resourceVersion that is too large.
 func TestQuietResource(t *testing.T) {
 	t.Parallel()
 	u, tp := startReady(t, apiserver.Options{}, Options{Resources: []string{"nodes"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})

@@ -68,9 +68,9 @@ var ErrClosed = errors.New("proxy: closed")
 const closeTimeout = 3 * time.Second
 
 // New returns a proxy that does not listen or cache anything until Start. New reads the upstream's
-// CAs, until ctx ends. The caller must Close the proxy, even if Start is never called. New returns
-// ErrInvalidOptions for invalid options. Otherwise its error says which certificate cannot be read
-// or written, or that the upstream cannot be reached.
+// CAs; ctx bounds these requests. The caller must Close the proxy, even if Start is never called.
+// New returns ErrInvalidOptions for invalid options. Otherwise its error says which certificate
+// cannot be read or written, or that the upstream cannot be reached.
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Upstream == nil {
 		return nil, fmt.Errorf("%w: no upstream", ErrInvalidOptions)

@@ -58,7 +58,7 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(s.closing, cancel)()
 	var ending sync.WaitGroup
-	// An error of shutdown is ignored: ctx has ended then, and Close ends the rest.
+	// An error of shutdown means that ctx has ended. It is ignored, because Close ends the rest.
 	end := func(shutdown func(context.Context) error) { ending.Go(func() { _ = shutdown(ctx) }) }
 	begun := time.Now()
 	s.opts.Log.Info("shutting down", "delay", delay)
@@ -74,7 +74,8 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	s.forwardedWatches.drain(left)
 	until(ctx, 8)
 	end(clients.Shutdown)
-	// An error is ignored: ctx has ended or requests take too long, and Close ends them.
+	// An error means that ctx has ended or that requests take too long. It is ignored, because Close
+	// ends the requests.
 	_ = wait.PollUntilContextTimeout(ctx, finishPoll, finishTimeout, true, func(context.Context) (bool, error) {
 		return s.unfinished.Load() == 0, nil
 	})

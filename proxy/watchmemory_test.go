@@ -84,7 +84,7 @@ func (tp *testProxy) takeSlowly(path string) {
 	}()
 }
 
-// change changes pods and, less often, ConfigMaps, until the context ends.
+// change changes pods, and ConfigMaps less often, until the context ends.
 func change(ctx context.Context, client kubernetes.Interface) {
 	pods, maps := client.CoreV1().Pods("default"), client.CoreV1().ConfigMaps("default")
 	for i := 0; ctx.Err() == nil; i++ {

@@ -37,7 +37,8 @@ type Listener struct {
 	unknown list.List // of *Conn, oldest first
 	over    list.List // connections above the limit, oldest first
 	idle    list.List // accepted connections without a request, longest idle first
-	// Accepted connections with unread responses, longest without progress first.
+	// unread contains the accepted connections with unread responses. The one that has made no
+	// progress for the longest time is first.
 	unread  list.List
 	sources map[string]int // number of connections by source address; no more entries than connections
 	victims []*Conn        // the method do closes them after it has released the lock

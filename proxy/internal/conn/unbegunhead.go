@@ -64,8 +64,8 @@ func (c *Conn) dropHead(stream uint32) {
 	c.setHead(c.head - u.bytes)
 }
 
-// ignoreHead stops counting the head of a stream that the server ignores. The head is decoded by
-// then.
+// ignoreHead stops counting the head of a stream that the server ignores. It is called when the
+// head has been decoded.
 func (c *Conn) ignoreHead(stream uint32) {
 	c.listener.do(func() { c.dropHead(stream) })
 }

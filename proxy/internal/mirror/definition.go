@@ -22,9 +22,9 @@ var ErrRedefined = errors.New("the upstream has changed the definition of the re
 // differently. A text that the proxy cannot read is missing.
 type definition map[string]string
 
-// definition reads the current definition of a resource: the upstream's version, the hash of the
-// group version's schema, and, for a custom resource, the generation of its CRD. It skips the
-// generation if the proxy may not read the CRD.
+// definition reads the current definition of a resource: the upstream's version and the hash of the
+// group version's schema. For a custom resource it also reads the generation of the CRD. If the
+// proxy may not read the CRD, the generation is missing.
 func (d discoverer) definition(ctx context.Context, gvr schema.GroupVersionResource) definition {
 	def := definition{}
 	var version struct{ GitVersion string }
@@ -67,7 +67,7 @@ func (def definition) has(other definition) bool {
 	return len(other) > 0
 }
 
-// merge adds to def each text that def lacks and that more has.
+// merge adds to def the texts of the other definition (more) that def lacks.
 func (def definition) merge(more definition) {
 	for what, text := range more {
 		if def[what] == "" {

@@ -59,8 +59,9 @@ func (h *definitionHistory) mixed() bool {
 //
 // The schema hash of a custom resource is the hash for its whole group, so it also changes when the
 // group gets another resource. A changed hash is therefore a redefinition only in two cases: the
-// generation of the CRD cannot be read, or the session is not older than settle. An API server may
-// load a generation later than other servers, and the hash shows what the server has loaded.
+// generation of the CRD cannot be read, or the session is not older than settle. The second case is
+// for an API server that loads a generation later than the other servers: only the hash shows what
+// this server has loaded.
 type definitionCheck struct {
 	history *definitionHistory // shared by all sessions of the resource
 	own     definition         // the definition of the session

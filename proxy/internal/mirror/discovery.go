@@ -128,10 +128,11 @@ func (d discoverer) complete(ctx context.Context, info *resourceInfo) error {
 	return nil
 }
 
-// readCRD reads the selectable fields and the list kind from the CRD of a custom resource. If the
-// proxy may not read the CRD, readCRD reads the list kind from a list. The proxy then forwards
-// requests that select by such fields. A list also shows whether the resource is a custom resource,
-// or a built-in kind whose Go type is not linked.
+// readCRD reads the selectable fields and the list kind from the CRD of a custom resource. If there
+// is no CRD, or the proxy may not read it, readCRD reads the list kind from a list, and does not
+// learn the selectable fields. The proxy then forwards requests that select by these fields. A list
+// also shows whether the resource is a custom resource, or a built-in kind whose Go type is not
+// linked.
 func (d discoverer) readCRD(ctx context.Context, info *resourceInfo) error {
 	var crd struct {
 		Spec struct {

@@ -182,8 +182,8 @@ func (rd *Read) lost(st *State) error {
 
 // hasFutureVersion reports whether a read resumes from a resourceVersion that session s has not
 // reached, and that may be from before the upstream went back. It returns false if s is nil. The
-// upstream itself may have reached the resourceVersion: its lists have its newest resourceVersion,
-// but the session of a resource that does not change learns that resourceVersion late.
+// resourceVersion may also be valid. The upstream's lists have the upstream's newest
+// resourceVersion, and the session of a resource that does not change reaches it late.
 func (rd *Read) hasFutureVersion(s *Session) bool {
 	from := rd.ExactVersion()
 	return s != nil && rd.mirror.Restores.before(from) && from > s.Version()

@@ -15,9 +15,9 @@ import (
 // backup. After that the upstream uses the same resourceVersions again with other content, and a
 // client that was disconnected meanwhile cannot detect it. All resources share the tracker, because
 // a resource may have no session when another one finds the restore. Some resources, often Events,
-// may have a separate etcd with other resourceVersions. newestBefore is the highest resourceVersion
-// of all resources, so more clients than necessary must list again. The zero value represents an
-// upstream that never went back. RestoreTracker is safe for concurrent use.
+// may have a separate etcd with other resourceVersions. newestBefore is nevertheless the highest
+// resourceVersion of all resources, so more clients than necessary may have to list again. The zero
+// value represents an upstream that never went back. RestoreTracker is safe for concurrent use.
 type RestoreTracker struct {
 	mu     sync.Mutex
 	newest uint64 // newest resourceVersion that a session had reached when it ended or was observed
@@ -38,10 +38,10 @@ type cachedResource struct {
 	newest uint64    // resourceVersion that its session had reached at that time
 }
 
-// rereadTime is for how long clients get an error while a resource is not reread. The time starts
-// at a restore of the upstream or a redefinition of the resource. After this time, the clients'
-// requests are forwarded, because the upstream may answer them even if it never answers the proxy's
-// list.
+// rereadTime is the maximum time for which clients get an error because a resource has not been
+// reread yet. The time starts at a restore of the upstream or a redefinition of the resource. After
+// this time, the clients' requests are forwarded, because the upstream may answer them even if it
+// never answers the proxy's list.
 const rereadTime = 30 * time.Second
 
 // Observe records that a session has reached a resourceVersion.

@@ -37,9 +37,9 @@ type Authenticator struct {
 }
 
 // localTTLPart divides the TTL of an answer about a token into two phases. For the first
-// 1/localTTLPart of the TTL, the answer in tokenAnswers is used. For the rest, the library's cache
-// is used, where a lookup costs as much as serving the request. While the upstream answers, no
-// answer is used for longer than its TTL.
+// 1/localTTLPart of the TTL, the answer in tokenAnswers is used. For the rest, the cache of
+// k8s.io/apiserver is used, in which a lookup costs as much as serving the request. While the
+// upstream answers, no answer is used for longer than its TTL.
 const localTTLPart = 10
 
 // reviewBackoff returns how the delegating libraries retry a failed review.

@@ -18,9 +18,9 @@ type credential struct {
 var tokenHeaders = []string{"Authorization", "Sec-Websocket-Protocol", "Connection", "Upgrade"}
 
 // credentialOf returns the credential of a request. A review of the credential may outlast the
-// request, because other watches of the caller share it. The credential therefore has nothing that
-// belongs to the connection, such as the body and the context, and only the headers that identify
-// the caller.
+// request, because other watches of the caller share it. Of the headers, the credential therefore
+// contains only those that identify the caller. It contains nothing that belongs to the connection,
+// such as the body and the context.
 func (a *Authenticator) credentialOf(r *http.Request) credential {
 	b := credential{r: &http.Request{
 		Method: r.Method, URL: &url.URL{}, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, Header: http.Header{}, RemoteAddr: r.RemoteAddr,

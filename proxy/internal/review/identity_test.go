@@ -31,7 +31,7 @@ func TestSurvivesForwarding(t *testing.T) {
 
 // TestRefusedOfFrontProxy checks a caller whom a front proxy names, and whose name is refused. The
 // clients' CA may have signed the front proxy's certificate too, but the caller must not be
-// authenticated as the front proxy. The caller must not be authenticated by a token either.
+// authenticated as the front proxy. The caller must not be authenticated by a token either, because
 // kube-apiserver would use the name that the front proxy sends.
 func TestRefusedOfFrontProxy(t *testing.T) {
 	of := func(name string) authenticator.Request {

@@ -54,8 +54,8 @@ type answerHistory struct {
 // stillAllowed records a decision, and reports whether the watches may continue. After one denial
 // they continue. After a second denial without a positive answer in between, they do not. While the
 // upstream cannot be reached, watches continue for the grace period after the last positive answer.
-// If a reachable upstream does not answer, watches end after maxRefusals such reviews in a row.
-// They end earlier if the first of these reviews is longer ago than the maximum time (most).
+// If a reachable upstream does not answer, watches end after maxRefusals unanswered reviews in a
+// row. They end earlier if the first of these reviews is longer ago than the maximum time (most).
 func (c *answerHistory) stillAllowed(d Decision, now time.Time, grace, most time.Duration) bool {
 	switch d {
 	case Allow:

@@ -14,8 +14,9 @@ import (
 // Watches bounds long-running requests: their number, their number per user, and their memory. A
 // user may use at most half of the memory, unless it runs the cluster. All tokens that are not
 // authenticated yet may together use half, too. All requests without a credential may together use
-// an eighth. In these two levels each source address leaves as much memory free for other sources
-// as it uses. Watches never blocks. It is safe for concurrent use.
+// an eighth. Among requests with such tokens, and among requests without a credential, each source
+// address leaves as much memory free for other sources as it uses. Watches never blocks. It is safe
+// for concurrent use.
 type Watches struct {
 	// Number counts the requests. Its shares are users, tokens and source addresses.
 	Number *budget.Budget
