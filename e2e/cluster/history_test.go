@@ -15,8 +15,8 @@ import (
 )
 
 // watchFrom sends a WATCH of pods from resourceVersion. It returns the error of the request, or of
-// an ERROR event that arrives first. If another event arrives first, or none within two seconds, it
-// returns nil.
+// an ERROR event that arrives first. If an event of another type arrives first, or if no event
+// arrives within two seconds, it returns nil.
 func watchFrom(ctx context.Context, t *testing.T, client kubernetes.Interface, resourceVersion string) error {
 	t.Helper()
 	w, err := client.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{ResourceVersion: resourceVersion, TimeoutSeconds: new(int64(2))})

@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/populations"
 )
 
-// storedAt maps resources to the names in the keys of etcd. It contains only resources whose name
-// in etcd differs.
+// storedAt maps resources to the names in the keys of etcd. It contains only resources with another
+// name in etcd than in the API.
 var storedAt = map[schema.GroupResource]string{
 	{Resource: "nodes"}:                                                    "minions",
 	{Resource: "services"}:                                                 "services/specs",

@@ -45,8 +45,8 @@ func Main(m *testing.M, limit time.Duration, start func(ctx context.Context) (*C
 func LogToStderr(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // Leaks returns options for the check for leaked goroutines at the end of a test. They ignore two
-// groups of goroutines: those that run now, and those of an API server that the test restarts. The
-// restarted server also serves the next test.
+// groups of goroutines: goroutines that already run now, and goroutines that wait for the process
+// of an API server that the test restarts. The restarted server also serves the next test.
 func Leaks() []goleak.Option {
 	return []goleak.Option{
 		goleak.IgnoreCurrent(),

@@ -92,8 +92,8 @@ func marker(t *testing.T, ctx context.Context, client kubernetes.Interface) stri
 	return pod.ResourceVersion
 }
 
-// equal waits until the informer has received all writes, and checks that its objects equal those
-// of a quorum LIST.
+// equal waits until the informer has received all writes, and checks that its objects equal the
+// objects of a quorum LIST.
 func equal(t *testing.T, ctx context.Context, client kubernetes.Interface, inf *weir.Informer[*corev1.Pod]) {
 	t.Helper()
 	check.NoError(t, inf.WaitForResourceVersion(ctx, marker(t, ctx, client)))

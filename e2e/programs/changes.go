@@ -19,7 +19,7 @@ import (
 //	in PACKAGE FILE     selects the file that the following lines change
 //	import PATH         adds an import to the file
 //	change A to B       replaces the text A by B everywhere in the file
-//	share A to B        replaces A by B after that, if Options.ShareDecoded is tested
+//	share A to B        replaces A by B after all changes, if Options.ShareDecoded is tested
 type changes []fileChanges
 
 // fileChanges are the changes of one file.
@@ -86,7 +86,7 @@ func (c *changes) parse(line string) error {
 }
 
 // apply returns a file with its changes, and the number of changed lines, including imports. The
-// changes of "share" do not count, because other changes affect the same lines anyway. apply
+// changes of "share" do not count, because the other changes already affect the same lines. apply
 // removes imports that become unused, so that the file compiles. It returns an error if the file
 // does not contain a text to replace.
 func (c fileChanges) apply(source []byte, share bool) (out []byte, lines int, err error) {

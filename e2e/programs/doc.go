@@ -1,8 +1,8 @@
 // Package programs runs existing programs with a real kube-apiserver: unchanged, and changed to use
 // Weir's drop-in for client-go. It checks that both have the same result, and measures both.
 //
-// A test fails if no informer of the drop-in reads its watches itself in the changed program,
-// because the change then has no effect.
+// In the changed program, at least one informer of the drop-in must read its watches itself.
+// Otherwise the change has no effect, and the test fails.
 //
 // A program that only reads must report the same objects after changes. A program that writes runs
 // on a separate cluster each time, and must have the same effect:

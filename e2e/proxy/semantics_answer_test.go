@@ -42,7 +42,7 @@ func newServer(t *testing.T, cfg *rest.Config) *server {
 type answer struct {
 	Code   int
 	Header map[string]string
-	Bodies []any // one for each page; for a watch, one that contains its events
+	Bodies []any // one element for each page; for a watch, one element with all events
 	// passed says that kube-apiserver answered, directly or through the proxy. Its responses have an
 	// Audit-Id.
 	passed bool

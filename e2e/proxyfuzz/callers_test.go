@@ -58,7 +58,7 @@ var (
 	constrain = "constrained" // user who may always use constrained impersonation
 )
 
-// newCallers returns all callers, those with valid and those with invalid credentials.
+// newCallers returns all callers, with valid or with invalid credentials.
 func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign *testenv.Authority, tokens *minter) []caller {
 	t.Helper()
 	var out []caller

@@ -207,9 +207,9 @@ func (e *exchange) refusedHere() bool {
 	return e.ours.code >= http.StatusBadRequest && e.ours.header.Get("Audit-Id") == ""
 }
 
-// misplaced reports whether a request with a continue token of the proxy has another path or other
-// accepted types than its first page. Only the proxy can read the token, and it refuses the token
-// with 410. kube-apiserver refuses the path or the types.
+// misplaced reports whether a request with a continue token of the proxy has another path, or
+// accepts other types, than the request for the first page. Only the proxy can read the token, and
+// it refuses the token with 410. kube-apiserver refuses the path or the types.
 func (e *exchange) misplaced() bool {
 	return e.other != "" && e.ours.code == http.StatusGone && (e.theirs.code == http.StatusNotAcceptable || e.theirs.code == http.StatusNotFound)
 }
@@ -274,8 +274,8 @@ func (e *exchange) fits(whole *answer, known map[string]string) {
 }
 
 // goOn sends a request for the page after an answer. It sends the token of one side to both sides,
-// or to each side its own token. The caller, and sometimes the path, may differ from those of the
-// first request.
+// or to each side its own token. The request may have another caller than the first request, and
+// sometimes another path.
 func (w *world) goOn(ctx context.Context, d dice, e *exchange) *exchange {
 	q := *e.request
 	if d.percent(30) {

@@ -98,8 +98,8 @@ func impersonateRule(d dice, verbs ...string) rbacv1.PolicyRule {
 // new permissions.
 func canary(round int) string { return fmt.Sprint("canary-", round) }
 
-// grant replaces the permissions of the previous round by those of this round. It returns when
-// kube-apiserver and the proxy use only the new permissions.
+// grant replaces the permissions of the previous round by the permissions of this round. It returns
+// when kube-apiserver and the proxy use only the new permissions.
 func (w *world) grant(t *testing.T, ctx context.Context, round int, grants []grant) {
 	t.Helper()
 	api := w.client.RbacV1()

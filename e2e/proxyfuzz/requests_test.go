@@ -308,8 +308,8 @@ func queryOf(d dice, r *resource) []string {
 	return q
 }
 
-// parameters are all parameters of a LIST or WATCH, except those that decide how long the request
-// lasts.
+// parameters are all parameters of a LIST or WATCH, except the parameters that decide how long the
+// request lasts.
 var parameters = func() (names []string) {
 	for field := range reflect.TypeFor[metav1.ListOptions]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

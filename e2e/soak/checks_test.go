@@ -310,9 +310,10 @@ func (w *world) serversOf(s *subject) []bool {
 	return out
 }
 
-// heldUp returns how long the slowest of a subject's API servers needed until its own watch cache
-// had the wanted state (see startOwn). The subject's servers are those to which it was connected
-// after the last fault (before), and those to which it was connected when it was current (after).
+// heldUp returns how long a subject's API servers delayed the subject: the longest time that the
+// watch cache of one of these servers needed until it had the wanted state (took, see startOwn).
+// The subject's servers are the servers to which it was connected after the last fault (before) or
+// when it was current (after).
 func heldUp(took []time.Duration, before, after []bool) (most time.Duration) {
 	for i, t := range took {
 		if before[i] || len(after) > i && after[i] {

@@ -17,8 +17,9 @@ type result struct {
 	Of       string `json:"of"`
 	Control  bool   `json:"control"`
 	Problems int    `json:"problems"`
-	// Current is the time in seconds from the last fault of each round until the subject was current,
-	// with the objects of the server. It is negative if that took too long.
+	// For each round, Current is the time in seconds from the last fault until the subject was
+	// current: it had the objects of the server. The time is negative if the subject was not current
+	// within a minute.
 	Current []float64 `json:"current"`
 	// HeldUp is the part of Current that the subject's servers caused, in seconds.
 	HeldUp []float64 `json:"heldUp"`

@@ -146,7 +146,8 @@ func (a *adapter) Watch(ctx context.Context, key string, opts apistorage.ListOpt
 }
 
 // collection returns a LIST or WATCH request for the objects of a key. If the key is of one object,
-// the request has a field selector of the name, as a request of kube-apiserver's clients has.
+// the request has a field selector with the object's name. Clients of kube-apiserver send the same
+// request.
 func (a *adapter) collection(key string, opts apistorage.ListOptions) *rest.Request {
 	namespace, selectors := a.prefix(key), []fields.Selector{opts.Predicate.Field}
 	if !opts.Recursive {

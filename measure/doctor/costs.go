@@ -102,7 +102,7 @@ func (d *Doctor) batches(c Client, u *usage) (all []batch) {
 }
 
 // shard returns the same number of LISTs, each of one shard of the objects. of is the number of
-// shards. The server looks at all objects to find those of a shard.
+// shards. The server looks at all objects to find the objects of a shard.
 func (b batch) shard(of float64) batch {
 	b.work.Looked = float64(b.size.Objects)
 	b.work.Sent /= of

@@ -17,7 +17,7 @@ type Options struct {
 	// Bytes is the stored size of one object of a resource, in bytes.
 	Bytes map[string]int64
 	// ObjectsAsked contains the resources for which a server reported the number of objects.
-	// BytesAsked contains those for which it reported the size of an object.
+	// BytesAsked contains the resources for which a server reported the size of an object.
 	ObjectsAsked, BytesAsked map[string]bool
 	// Resident is the memory of the API server, in bytes; 0 if unknown. Predicted peaks include it.
 	Resident int64

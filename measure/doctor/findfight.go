@@ -38,7 +38,7 @@ var fightKind = &kind{
 type fight struct {
 	objects                  []*objectWrites // the one with the most writes first
 	writes, turns, conflicts int64
-	busiest                  int64 // the sum of each object's most writes in an hour
+	busiest                  int64 // the sum of the largest numbers of writes per hour
 	latency                  time.Duration
 }
 
@@ -171,7 +171,7 @@ type objects struct {
 
 // add counts a write of the object in t by the client c. It ignores a write that names no object,
 // that the server refused, or that failed with an error other than 409. If maxWritten other objects
-// are recorded, it reduces their weights instead, and removes those with weight 0.
+// are recorded, it reduces their weights instead, and removes objects whose weight becomes 0.
 func (o *objects) add(e *evidence.Event, c *client, t *target) {
 	if len(e.Object.Name) == 0 || e.Refused() || e.Code >= 400 && e.Code != 409 {
 		return

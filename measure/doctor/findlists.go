@@ -18,9 +18,10 @@ const (
 	// pollListsEach is the least number of LISTs per machine. A deployment whose replicas LIST when
 	// they start sends fewer.
 	pollListsEach = 10
-	// LISTs are regular if at least the share pollRegular of them follow the previous one after the
-	// same interval, and this interval is at most pollInterval. Requests without a timer do not have
-	// such an interval by chance. If the interval is longer, polling costs less than a WATCH.
+	// LISTs are regular if two conditions are met. At least the share pollRegular of the intervals
+	// between them are about equal, and such an interval is at most pollInterval. Requests without a
+	// timer do not have such an interval by chance. If the interval is longer, polling costs less than
+	// a WATCH.
 	pollRegular  = 0.6
 	pollInterval = 10 * time.Minute
 	// Several replicas or threads that poll have no common interval, but a higher rate than a person.

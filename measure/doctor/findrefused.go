@@ -27,12 +27,12 @@ var refusedKind = &kind{
 
 const (
 	refusedFewest = 50  // a server that starts refuses some requests
-	seatShare     = 0.3 // of all LISTs' time; if the first client has less, no client is named
+	seatShare     = 0.3 // of all LISTs' time; no client is named if the first one has less
 	nameableShare = 0.05
 	seatTakers    = 3 // the largest number of clients that are named
-	// Clients are named only if the LISTs of the first one had seats for at least seatFewest, and for
-	// at least the share seatBusy of the time in which requests were refused. Without these limits, a
-	// client could be named for a single LIST of some milliseconds.
+	// Clients are named only if the LISTs of the first client had seats for long enough: for at least
+	// seatFewest, and for at least the share seatBusy of the time in which requests were refused.
+	// Without these limits, a client could be named for a single LIST of some milliseconds.
 	seatFewest = 10 * time.Second
 	seatBusy   = 0.05
 

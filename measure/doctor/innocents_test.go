@@ -27,8 +27,8 @@ func (w *world) innocents() {
 
 // kubelet adds the requests of a node. The kubelet watches pods with a selector, lists services,
 // and renews the node's lease. It watches a single Secret 30 times, each time for some seconds, as
-// when a pod that uses the Secret runs. kube-proxy watches services, and one of its WATCHes ends
-// early, as when a server restarts.
+// kubelets do for short-lived pods that use the Secret. kube-proxy watches services, and one of its
+// WATCHes ends early, as it would after a restart of the server.
 func (w *world) kubelet(i int) {
 	name, ip := fmt.Sprint("node-", i), fmt.Sprint("10.0.1.", i)
 	k := request{user: "system:node:" + name, agent: program("kubelet"), ip: ip}

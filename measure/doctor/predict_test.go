@@ -91,7 +91,7 @@ func TestLimits(t *testing.T) {
 		{"limit=50", 1, 400, 400 * 50 * 100, 400 * 50},
 		{"limit=50", 2, 400, 400 * 100 * 100, 400 * 100},
 		{"limit=500", 20, 400 * 20, 400 * 1_000_000, 400 * 10_000},
-		{"limit=50&resourceVersion=0", 1, 400, 400 * 1_000_000 / 10, 400 * 10_000}, // ignores the limit
+		{"limit=50&resourceVersion=0", 1, 400, 400 * 1_000_000 / 10, 400 * 10_000}, // limit is ignored
 	} {
 		w := playing(t, "400 every 1m: lister list pods query="+c.query)
 		for page := range c.pages - 1 {

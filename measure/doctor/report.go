@@ -15,7 +15,7 @@ type Report struct {
 	From    time.Time      `json:"from"` // when the first request ended; zero if none ended
 	To      time.Time      `json:"to"`
 	Totals  Totals         `json:"totals"`
-	Clients []ClientReport `json:"clients"` // ordered by the time of their LISTs, then by requests
+	Clients []ClientReport `json:"clients"` // ordered by ListSeconds, then by Requests
 	// Others are the totals of evicted clients.
 	Others        Totals    `json:"others"`
 	OthersClients int64     `json:"othersClients"` // how often a client was evicted

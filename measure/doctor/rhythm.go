@@ -274,8 +274,8 @@ const (
 	maxStarts = 16
 	// startsTogether is the longest time between requests that belong to one start.
 	startsTogether = 10 * time.Minute
-	// A rollout explains a burst of LISTs if it changes enough objects: rolloutFactor times the usual
-	// number, and in addition at least one object per listsPerChange LISTs.
+	// A rollout explains a burst of LISTs if it changes enough objects: at least rolloutFactor times
+	// the usual number, plus one object for every listsPerChange LISTs of the burst.
 	listsPerChange = 10
 	rolloutFactor  = 2
 	// aroundBurst is a tolerance, because a burst and its cause are not logged at the same time. A

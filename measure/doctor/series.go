@@ -41,7 +41,7 @@ func (c *clock) bucket(at int64) int {
 // series contains a number for each bucket of a clock, up to the last bucket that was changed. The
 // zero value is empty.
 type series struct {
-	doublings int // the clock's, when n was last folded
+	doublings int // the clock's doublings when n was last folded
 	n         []uint32
 }
 

@@ -127,7 +127,7 @@ type census map[string]*counted
 type counted struct {
 	names, gone distinct // of all objects, and of deleted objects
 	namespaces  distinct
-	writes      int64               // the server sends each write to every WATCH
+	writes      int64               // of these objects; the server sends each write to every WATCH
 	watched     [selections]float64 // for how many seconds WATCHes were open, added up
 }
 

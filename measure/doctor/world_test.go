@@ -164,9 +164,9 @@ func examine(t testing.TB, o Options, log []byte) *Report {
 
 var madeLog = flag.String("doctor.write", "", "where TestMadeLog writes its log, such as a pipe")
 
-// TestMadeLog checks that newMadeLog returns the same log for the same seed, and another log for
-// another seed. With -doctor.write PATH it instead writes the log of TestManyEvents to a file for
-// weir doctor.
+// TestMadeLog checks that newMadeLog returns the same log for the same seed, and different logs for
+// different seeds. With -doctor.write PATH it instead writes the log of TestManyEvents to a file
+// for weir doctor.
 func TestMadeLog(t *testing.T) {
 	if *madeLog == "" {
 		if !bytes.Equal(made(t, 1), made(t, 1)) || bytes.Equal(made(t, 1), made(t, 2)) {

@@ -8,8 +8,8 @@ import (
 // DropIn describes how a program uses Weir's drop-in for client-go.
 type DropIn struct {
 	Informers int `json:"informers"` // running informers
-	// Captured is the number of watches whose responses the informers read themselves, instead of
-	// client-go. An informer whose client read the list also lets the client read the watch.
+	// Captured is the number of watches that the informers read themselves. client-go's client reads
+	// the other watches. If it has read an informer's list, it also reads the informer's watch.
 	Captured int `json:"captured"`
 }
 

@@ -109,8 +109,8 @@ type Work struct {
 	Requests    float64  // LISTs or WATCHes; a LIST in pages counts once
 	Connections float64  // how many are opened for the requests
 	Quorum      float64  // the number of Requests without resourceVersion
-	Looked      float64  // objects that the server compares with a selector per request
-	Sent        float64  // stored bytes of the objects that the server sends per request
+	Looked      float64  // objects per request that the server compares with a selector
+	Sent        float64  // stored bytes per request of the objects that the server sends
 	Encoding    Encoding // empty means Protobuf
 	PageCount   float64  // of each LIST; 0 means 1
 	Events      float64  // events that all WATCHes together receive

@@ -112,7 +112,8 @@ func (l *Log) Counts() Counts {
 // Next returns the next event, which is valid until the next call. It counts and skips malformed
 // lines, events that are too long, and events whose time is wrong. It ignores empty lines. A
 // damaged compressed log ends at the damage. The error is io.EOF at the end of the log. If the log
-// has lines but no event, the error wraps ErrNotALog instead. Other errors are those of reading.
+// has lines but no event, the error wraps ErrNotALog instead. Other errors are errors of the
+// reader.
 func (l *Log) Next() (*Event, error) { return l.order.next(l.read) }
 
 // read returns the next event of the log, even if its time is wrong.

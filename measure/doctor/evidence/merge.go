@@ -74,7 +74,7 @@ func (m *Merge) advance(log *Log) (err error) {
 	}
 	m.open = slices.DeleteFunc(m.open, func(l *Log) bool { return l == log })
 	m.closed.Add(log.Counts())
-	if errors.Is(err, io.EOF) { // as for a log that was just rotated, which is empty
+	if errors.Is(err, io.EOF) { // also if the log is empty, because it was just rotated
 		err = nil
 	}
 	return errors.Join(err, log.Close())

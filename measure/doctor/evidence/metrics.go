@@ -116,8 +116,8 @@ func ofResource(add func(*ResourceMetrics, float64)) func(*Sample, labels, float
 }
 
 // ofStorage returns a function that adds a value to a resource's LISTs. If the labels name the
-// watch cache, these are the LISTs that the watch cache answered, and otherwise those that etcd
-// answered.
+// watch cache, these are the LISTs that the watch cache answered. Otherwise they are the LISTs that
+// etcd answered.
 func ofStorage(add func(*listings, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) {
 		r := s.resource(l.resource())

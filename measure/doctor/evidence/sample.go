@@ -141,7 +141,8 @@ func (s *Sample) level(name string) *LevelMetrics {
 var ErrAnotherServer = errors.New("another kube-apiserver answered, or it has restarted")
 
 // MetricsReport describes what happened between two samples of one server. Counters have their
-// growth in that period; other values, such as objects and open WATCHes, are those at its end.
+// growth in that period. Other values, such as objects and open WATCHes, are from the end of the
+// period.
 type MetricsReport struct {
 	Version   string            `json:"version,omitempty"`
 	Seconds   float64           `json:"seconds"`

@@ -119,7 +119,7 @@ func (g *grownAxis) tooMuch(side string, n int, memory float64) string {
 			return p.Skipped
 		}
 		grows := p.Figures["peakRSSBytes"]
-		if by, ok := p.Figures["rssGrowthBytes"]; ok { // the rest does not depend on n
+		if by, ok := p.Figures["rssGrowthBytes"]; ok { // the rest of the memory does not depend on n
 			grows = by
 		}
 		needs := p.Figures["peakRSSBytes"] + grows*(float64(g.axis.scale(n))/float64(g.axis.scale(p.N))-1)

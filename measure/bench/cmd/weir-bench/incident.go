@@ -14,8 +14,8 @@ type incident struct {
 	Text  string // what happens, in terms of Kubernetes
 	Level string // what weir does differently
 
-	// Embedded describes how the figures on the embedded server differ from those on a kube-apiserver.
-	// It is empty if they do not differ.
+	// Embedded describes how the figures on the embedded server differ from the figures on a
+	// kube-apiserver. It is empty if they do not differ.
 	Embedded string
 
 	replay  replay

@@ -109,8 +109,8 @@ func checkSides(t *testing.T, i replayed) {
 	}
 }
 
-// checkCounts checks those figures of an incident of servers that do not depend on the machine's
-// speed.
+// checkCounts checks the figures that do not depend on the machine's speed, for an incident of
+// servers.
 func checkCounts(t *testing.T, i replayed, pods float64) {
 	t.Helper()
 	want := func(side, figure string, least, most float64) {
@@ -239,7 +239,7 @@ func TestTitlesFit(t *testing.T) {
 	}
 }
 
-// TestLineOf checks that a line starts at the mark at which the informer starts.
+// TestLineOf checks that a line starts at the mark figures.Starts, when the informer starts.
 func TestLineOf(t *testing.T) {
 	trace := figures.Trace{EveryMillis: 100, Events: []float64{0, 0, 0, 5, 5, 9}, Marks: []figures.Mark{{Millis: 210, What: figures.Starts}}}
 	got := callRate.lineOf("a", trace)

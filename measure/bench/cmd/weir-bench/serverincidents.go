@@ -31,7 +31,7 @@ const (
 	readingFor  = 6 * time.Second
 	slowReaders = 12
 	slowBytes   = 40e6 // bytes that each slow reader reads per second
-	rssLimit    = 4e9  // of a server's memory; above it, its slow readers are disconnected
+	rssLimit    = 4e9  // if a server's memory exceeds it, the server's slow readers are disconnected
 )
 
 // maxObjects limits the number of objects that all clients of an incident receive together, so that

@@ -32,7 +32,7 @@ type group []informer
 // manyKinds reports whether the measurement has an informer for each kind of the population.
 func (s *spec) manyKinds() bool { return s.Verb == "sync" && s.Population == podsim.Mixed }
 
-// kinds returns the resources of the informers: those of the population, or pods.
+// kinds returns the resources of the informers: all resources of the population, or only pods.
 func (s *spec) kinds() []schema.GroupVersionResource {
 	if !s.manyKinds() {
 		return []schema.GroupVersionResource{podsResource}

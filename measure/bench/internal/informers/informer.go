@@ -67,7 +67,7 @@ const indexName = "app"
 // meter observes an informer's transport. It counts requests and can close idle connections.
 type meter struct {
 	requests         atomic.Int64
-	lists, mostLists atomic.Int64           // how many are being read; the most at the same time
+	lists, mostLists atomic.Int64           // how many LISTs are read now; the most at the same time
 	arrivals         atomic.Pointer[delays] // records when events of a watch arrive; nil: none
 
 	mu         sync.Mutex

@@ -14,8 +14,8 @@ import (
 )
 
 // A rollout replaces up to rolloutPods pods by new ones, in waves of rolloutWave pods. Other pods
-// do not change. The models of the replaced pods are neighbours, like those of a workload's pods.
-// Each rollout starts at the next of `rollouts` places, which are spread over all pods.
+// do not change. The replaced pods have neighbouring models, like the pods of one workload. Each
+// rollout starts at the next of `rollouts` places, which are spread over all pods.
 const (
 	rollouts    = 20
 	rolloutPods = 250

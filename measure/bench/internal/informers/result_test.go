@@ -85,8 +85,8 @@ func exampleRun(v Verb, c contender, run int) Figures {
 	return f
 }
 
-// resultNames returns the names of the tested results: one for each verb, and those of --dropin
-// whose figures or footnotes differ from the verb's.
+// resultNames returns the names of the tested results: one for each verb, and one with --dropin if
+// its figures or footnotes differ from the verb's.
 func resultNames() (names []string) {
 	for _, v := range Verbs() {
 		names = append(names, v.Name)

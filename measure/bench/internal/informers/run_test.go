@@ -71,7 +71,7 @@ var flagTests = map[string]struct {
 	set     func(o *Options)
 	result  string // its name
 	flags   []string
-	figures []string // that both sides have in addition
+	figures []string // that both sides have because of the flags
 }{
 	"sync transformed and unwrapped": {
 		"sync", func(o *Options) { o.DropIn, o.Transform, o.Unwrapped = true, true, true }, "sync-dropin", []string{"--transform", "--unwrapped"}, nil,

@@ -64,7 +64,7 @@ type stub struct {
 	order   order
 	sent    bool          // the order has been carried out
 	waiting int           // the number of watches that wait for an order
-	version int64         // that a watch has sent last, or from which it has started
+	version int64         // the last version that a watch has sent, or started from
 	changed chan struct{} // closed and replaced when one of the fields above changes
 }
 

@@ -211,7 +211,7 @@ func (m *costMeter) full(ctx context.Context) (objectBytes float64) {
 			stored = float64(size.Load())
 		}
 		if f.encoding == cost.Initial {
-			size.Store(int64(stored)) // except for some bytes per event
+			size.Store(int64(stored)) // without the few additional bytes of each event
 		}
 		m.k.Encodings[f.encoding] = cost.Sent{Seconds: max(spent-m.k.Request, 0) / stored, Bytes: float64(size.Load()) / stored}
 	}

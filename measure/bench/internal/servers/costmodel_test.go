@@ -11,7 +11,7 @@ import (
 )
 
 // TestMeasureCosts measures an embedded server and a proxy. It checks that the coefficients exist
-// and are possible. It checks the predictions of sent bytes, but not those of CPU time.
+// and are possible. It checks the predictions of sent bytes, but not the predictions of CPU time.
 func TestMeasureCosts(t *testing.T) {
 	const pods = 200
 	o := tiny(buildProxy(t), pods)

@@ -87,8 +87,8 @@ func (f *follower) follow(ctx context.Context, l *rate.Limiter, done func() bool
 	return nil
 }
 
-// missing returns the newest written resourceVersion of each object for which the follower has not
-// read that resourceVersion yet. written contains the newest written resourceVersion of each key.
+// missing returns the resourceVersions that the follower has not read yet, by key. written contains
+// the newest written resourceVersion of each object, in the order of keys.
 func (f *follower) missing(keys []string, written []uint64) map[string]uint64 {
 	out := map[string]uint64{}
 	for i, key := range keys {

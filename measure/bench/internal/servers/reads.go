@@ -125,8 +125,8 @@ func measureList(ctx context.Context, t *trial) Figures {
 	return f
 }
 
-// eachOf calls read n times. It returns the mean of the server's CPU time and of the elapsed time
-// per call, in seconds, and the result of the last call.
+// eachOf calls read n times. It returns the server's CPU time and the elapsed time per call, both
+// as means in seconds, and the result of the last call.
 func (t *trial) eachOf(ctx context.Context, n float64, read func() (int64, error)) (cpu, seconds, last float64) {
 	begin := time.Now()
 	cpu = t.spent(ctx, func() {

@@ -57,7 +57,7 @@ type Bench struct {
 	writer    writer
 	close     func()
 	files     *kubeconfig
-	apiserver bool // direct is a kube-apiserver, so it is measured too
+	apiserver bool // direct is not the embedded server, so it is measured too
 }
 
 // Open reads the pods of the server. If the options name no server, it first starts an embedded

@@ -76,7 +76,7 @@ type Options struct {
 	// they may use up all memory.
 	SlowAPIServer int
 	SlowBytes     float64 // how many bytes each reader in slowlists reads per second
-	RSSLimit      float64 // of a server; above it, its slow readers are disconnected
+	RSSLimit      float64 // slow readers of a server with more memory are disconnected
 
 	ReadRate float64       // events that slowreader reads per second
 	Follow   time.Duration // how long slowreader continues after the initial state

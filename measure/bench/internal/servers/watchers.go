@@ -41,7 +41,7 @@ func (t *trial) openWatchers(ctx context.Context, queries []string) *watchers {
 		starting.Go(func() error {
 			err := figures.Attempt(func() { w.open(ctx, query) })
 			if err != nil {
-				cancel() // the other watches
+				cancel() // ends the other watches
 			}
 			return err
 		})
