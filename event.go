@@ -38,8 +38,8 @@ func (t EventType) String() string { return store.ChangeType(t).String() }
 // the handler receives only the newest 16,384.
 type Event[T Object] struct {
 	Type EventType
-	// Initial is true for the Added events of the objects in the informer's first list, and of the
-	// objects that the informer stored when the handler was added. It is client-go's isInInitialList.
+	// Initial is true for an Added event if the object was in the informer's first list, or if the
+	// informer stored the object when the handler was added. It is client-go's isInInitialList.
 	Initial bool
 	// Coalesced is true if the event combines several changes of the object, because the handler
 	// lagged.

@@ -24,8 +24,8 @@ type ListWatch struct {
 	// so the informer can receive a bookmark before this WATCH breaks off. The default is 5 minutes.
 	WatchTimeout time.Duration
 	// BookmarkDeadline is how long the informer waits for the next initial event in ModeWatchList. If
-	// the server sends no event for that long, and has not completed the initial events with a
-	// bookmark, Err is ErrNoBookmark and the informer sends a LIST instead. The default is 20 s.
+	// the server sends no event for that long before the bookmark that ends the initial events, Err is
+	// ErrNoBookmark. The informer then sends a LIST instead. The default is 20 s.
 	BookmarkDeadline time.Duration
 	// MaxLists limits the number of LISTs, and WATCHes with initial events, that one server answers at
 	// the same time. A request of this informer waits until fewer than MaxLists are active. The

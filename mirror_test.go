@@ -299,7 +299,7 @@ func TestMirrorBookmarkFails(t *testing.T) {
 }
 
 // TestMirrorNamesake replaces an object by new objects of the same name. If the new object is not
-// in Mirror's shard, Mirror must delete the old object from the sink, and must not put the new
+// in Mirror's shard, Mirror must delete the old object from the sink. It must not put the new
 // object into the sink.
 func TestMirrorNamesake(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})

@@ -14,11 +14,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// TestFactoryRestore checks that all informers of a factory list again after the server was
-// restored from a backup, although only one of them can detect the restore. The watch of the first
-// informer breaks. The watch of the second informer stays open without events, and the restored
-// server has reached the second informer's version again. An informer that starts later must list
-// only once.
+// TestFactoryRestore restores the server from a backup. Only one informer of a factory can detect
+// the restore, but all informers of the factory must list again. The watch of the first informer
+// breaks. The watch of the second informer stays open without events, and the restored server has
+// reached the second informer's version again. An informer that starts later must list only once.
 func TestFactoryRestore(t *testing.T) {
 	for name, opts := range map[string]weir.Options{
 		"one reflector":  {},

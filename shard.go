@@ -8,9 +8,9 @@ import "github.com/weirproject/weir/internal/core/shard"
 //
 // A hash of the object's uid decides its shard, so an object moves to another shard only when Count
 // changes. To change Count without a gap, start informers with the new Count, wait until they have
-// synced, and then stop the old informers. At each moment, each object is then in the store of at
-// least one informer. Between the sync of the new informers and the stop of the old ones, it is in
-// the stores of one old and one new informer.
+// synced, and then stop the old informers. At each moment, at least one informer then stores a
+// given object. After the new informers have synced, one old and one new informer store it, until
+// the old informers stop.
 type Shard struct {
 	Index, Count int
 }

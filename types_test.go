@@ -79,7 +79,7 @@ func sameSignature(a, b reflect.Type) bool {
 }
 
 // TestNoInternalTypes checks that the fields and methods of exported types use no type of an
-// internal package, because users could not name such a type.
+// internal package. Users could not name such a type.
 func TestNoInternalTypes(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	for _, own := range []reflect.Type{

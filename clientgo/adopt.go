@@ -82,8 +82,8 @@ func informerStruct(inf any) reflect.Value {
 }
 
 // knownFields lists the fields of client-go's informer that fieldsOf reads or that Weir's informer
-// does not need. Weir's informer has its own store, clock and mutation detector, has no FIFO with
-// metrics, and always uses the key function that client-go's constructor sets.
+// does not need. Weir's informer has its own store, clock and mutation detector, and no FIFO with
+// metrics. It always uses the key function that client-go's constructor sets.
 var knownFields = []string{
 	"indexer", "controller", "synced", "processor", "cacheMutationDetector", "listerWatcher", "objectType", "objectDescription",
 	"resyncCheckPeriod", "defaultEventHandlerResyncPeriod", "clock", "started", "stopped", "startedLock", "blockDeltas",

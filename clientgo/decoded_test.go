@@ -111,7 +111,7 @@ func newVersionIsKept(t *testing.T, opts Options) {
 }
 
 // TestNothingStaysOfAnOldVersion checks that a decoded new version contains nothing of the previous
-// version, even if the previous version has a field that the Go type lacks.
+// version. The previous version has a field that the Go type lacks.
 func TestNothingStaysOfAnOldVersion(t *testing.T) {
 	c := newChangingStore(t, Options{ShareDecoded: true})
 	labelled := pod("a", "v")

@@ -190,8 +190,8 @@ func (c kindChecker) OnUpdate(was, is any)        { c.check(was, is); c.recorder
 func (c kindChecker) OnDelete(obj any)            { c.check(obj); c.recorder.OnDelete(obj) }
 
 // TestStatedKindsCaptured uses a transform that sets the kind of captured pods. It checks that
-// handlers and readers receive the kind after a first list, watch events and a relist, and that the
-// pods are stored as protobuf.
+// handlers and readers receive the kind after a first list, after watch events and after a relist.
+// It also checks that the pods are stored as protobuf.
 func TestStatedKindsCaptured(t *testing.T) {
 	for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
 		for _, opts := range []Options{{}, {ShareDecoded: true}} {

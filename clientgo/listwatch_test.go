@@ -191,8 +191,8 @@ func TestWatchTimeout(t *testing.T) {
 	}
 }
 
-// TestFailsWhileCaptured checks when an informer stops capturing: after two calls of List in a row,
-// or two calls of Watch in a row, that failed with a capture and succeeded without one.
+// TestFailsWhileCaptured checks when an informer stops capturing. It must stop after two calls of
+// List in a row that failed with a capture and succeeded without one. The same holds for Watch.
 func TestFailsWhileCaptured(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 3})
 	inner := podsOf(capturing(server.Config()))

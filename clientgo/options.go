@@ -57,9 +57,8 @@ type Options struct {
 	// limit for the objects that are read often.
 	DecodedBudget int64
 	// DecodedIdle is how long an object stays decoded after its last read, if it was read twice within
-	// that time. The default is 15 seconds. After a program has listed all objects twice within a
-	// minute, these objects stay decoded until a minute after the last List, if they fit into
-	// DecodedBudget.
+	// that time. The default is 15 seconds. If a program lists all objects twice within a minute, and
+	// they fit into DecodedBudget, they stay decoded until a minute after the last List.
 	DecodedIdle time.Duration
 	// LogBytes limits the change log, in bytes, including the decoded objects that it keeps for
 	// handlers. A handler that lags so far that the log no longer has its next change receives only

@@ -86,7 +86,7 @@ func hideBroken(req *http.Request, err error) error {
 
 // restore makes an error visible again that hideBroken has hidden, and ends the hiding of errors
 // and headers. It adds the value of the removed Retry-After header to the error that the client
-// built from the response, unless the response body had a larger value.
+// built from the response. If the response body had a larger value, that value remains.
 func (r *retryAfter) restore(err error) error {
 	r.ended.Store(true)
 	if broken, ok := errors.AsType[*brokenError](err); ok {

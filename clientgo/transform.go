@@ -35,7 +35,7 @@ func (s *sink) transformed(value any) (changed any, err error) {
 
 // transformAndPut calls the function transformed and stores the value that it returns, encoded if
 // possible. The argument received is the bytes from which the untransformed value was decoded, or
-// nil. The store records the server's uid even if the transform changes the uid, so that it
+// nil. Even if the transform changes the uid, the store records the server's uid. By this uid, it
 // recognizes the object when the server sends the object again.
 func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func() (any, error)) error {
 	value, err := transformed()

@@ -131,8 +131,8 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return t.next.RoundTrip(req)
 	}
-	// The context of the new request contains no capture, because a second capturing transport may be
-	// below this transport and must not capture the response first.
+	// The context of the new request contains no capture. Otherwise a second capturing transport below
+	// this transport would capture the response first.
 	ctx, cancel := context.WithCancelCause(withValue[capture](context.WithoutCancel(req.Context()), nil))
 	ours := req.Clone(ctx)
 	if accepts := t.acceptEncoding(req, c.verb); accepts != "" {

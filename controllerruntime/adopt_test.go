@@ -66,7 +66,7 @@ func TestNewInformerOfTheProgram(t *testing.T) {
 }
 
 // TestNewCacheLeavesAlone checks that NewCache changes neither the config nor the client that it
-// receives, and calls the NewInformer in the options if it is set.
+// receives. If NewInformer is set in the options, NewCache must call it.
 func TestNewCacheLeavesAlone(t *testing.T) {
 	s := newSetup(t, builders[0])
 	s.create(pod("a", "1"))

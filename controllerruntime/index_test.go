@@ -31,8 +31,8 @@ func (s *setup) listed(c client.Reader, opts ...client.ListOption) []string {
 	return got
 }
 
-// TestIndexField checks the results of an index that is added before the cache starts, and of an
-// index that is added while the informer runs.
+// TestIndexField checks the results of two indexes. One is added before the cache starts, and the
+// other while the informer runs.
 func TestIndexField(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("a", "2", node("n2")), pod("b", "1", label("app", "db")), pod("b", "2", node("n2"), label("app", "")))

@@ -105,8 +105,8 @@ func TestRemoveBeforeStart(t *testing.T) {
 	})
 }
 
-// TestMultiNamespaceRemove checks that removing an informer of several namespaces from one cache
-// does not affect another cache, and that a later read starts a new informer.
+// TestMultiNamespaceRemove removes an informer of several namespaces from one cache. This must not
+// affect another cache. A later read must start a new informer.
 func TestMultiNamespaceRemove(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("b", "1"))

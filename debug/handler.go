@@ -7,11 +7,11 @@
 // under controller-runtime's caches. If a proxy runs in the process, the page shows the proxy too.
 //
 // If the user enters the key of an object, the page shows the object's changes. The page hides the
-// data and annotations of Secrets and of objects of unknown kind, the values of environment
-// variables, and annotations that are JSON objects. It shows selectors, errors, and the key of the
-// object that a handler is handling. So mount it only where operators alone can reach it: behind
-// authentication, or on a loopback address. On a loopback address, the handler answers only
-// requests for an IP address or localhost. See docs/debug.md.
+// data and annotations of Secrets, and of objects of unknown kind. It also hides the values of
+// environment variables, and annotations that are JSON objects. It shows selectors, errors, and the
+// key of the object that a handler is handling. So mount it only where operators alone can reach
+// it: behind authentication, or on a loopback address. On a loopback address, the handler answers
+// only requests for an IP address or localhost. See docs/debug.md.
 package debug
 
 import (

@@ -68,9 +68,9 @@ func startPlain(t *testing.T, o apiserver.Options) *apiserver.Server {
 	return server
 }
 
-// startServer starts an API server with 40 pods, two widgets of a custom resource, secrets that no
-// user may list, and nodes whose first request receives Retry-After. churn is the number of pod
-// changes per second.
+// startServer starts an API server with 40 pods and two widgets of a custom resource. No user may
+// list its secrets. The first request for its nodes receives a Retry-After. churn is the number of
+// pod changes per second.
 func startServer(t *testing.T, churn float64) *apiserver.Server {
 	t.Helper()
 	faults := &apiserver.Faults{}

@@ -22,9 +22,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestBoltSink checks that the database equals the server's state after changes, after restarts,
-// after a process that ended during a replace, and after the server has compacted the stored
-// resourceVersion.
+// TestBoltSink checks that the database equals the server's state after changes and after restarts.
+// Before one restart, the process ends during a replace. Before two other restarts, the server
+// compacts the stored resourceVersion.
 func TestBoltSink(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{Pods: 1200})
 	if err == nil {
