@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestJSONPatchBomb checks the limit of a patch that copies a document into itself, which doubles
-// the document each time.
+// TestJSONPatchBomb checks that the size of a patched document is limited. Each pair of operations
+// of the patch copies the document into itself, and so doubles it.
 func TestJSONPatchBomb(t *testing.T) {
 	patch := "[" + strings.Repeat(`{"op":"copy","from":"","path":"/a"},{"op":"copy","from":"/a","path":"/b"},`, 100) + `{"op":"remove","path":"/a"}]`
 	apply, err := jsonPatcher([]byte(patch))

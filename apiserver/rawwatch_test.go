@@ -91,7 +91,8 @@ func (w *rawWatch) until(stop func(string) bool) (events []string) {
 }
 
 // TestWatchLargeObject checks that a WATCH from the resourceVersion of a large object does not send
-// this object again. The store makes a large object visible earlier than other objects.
+// this object again. The test uses a large object because the store makes large objects visible
+// immediately, and other objects only when the server flushes them.
 func TestWatchLargeObject(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"x": strings.Repeat("x", 300<<10)}}
@@ -106,8 +107,8 @@ func TestWatchLargeObject(t *testing.T) {
 	})
 }
 
-// TestGetIsNoWatch checks that a GET of one object with watch=true is a GET. kube-apiserver also
-// determines the verb from the path first.
+// TestGetIsNoWatch checks that the server ignores watch=true if the path names one object, as
+// kube-apiserver does.
 func TestGetIsNoWatch(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		ts.configMap("a", nil)

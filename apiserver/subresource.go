@@ -37,7 +37,7 @@ var (
 	tokenSubresource    = newSubresource("token", authenticationv1.SchemeGroupVersion, &authenticationv1.TokenRequest{}, "create")
 )
 
-func init() { // set here, because these functions refer to the variables
+func init() { // not in the declarations: these functions use the variables
 	scaleSubresource.serve = (*Server).serveScale
 	evictionSubresource.serve = (*Server).evict
 	tokenSubresource.serve = (*Server).issueToken

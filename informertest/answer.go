@@ -55,8 +55,9 @@ type Answer struct {
 	Page bool
 	// End answers a WATCH with 200, sends no event and ends the WATCH.
 	End bool
-	// Cut makes the server break the connection after this share, between 0 and 1, of a LIST's body or
-	// of a WATCH's initial events. 0 means that the server does not break it.
+	// Cut is a share, between 0 and 1, of the body of a LIST or of the initial events of a WATCH. The
+	// server sends this share and then breaks the connection. 0 means that the server does not break
+	// it.
 	Cut float64
 	// InitialOnly restricts the answer to WATCHes that request initial events. ResumeOnly restricts it
 	// to WATCHes without initial events. Neither affects LISTs.

@@ -49,8 +49,8 @@ func firstList(s *storyRun) {
 	}
 }
 
-// emptyList starts an informer on a server without pods. The informer must sync. Handlers must
-// receive a pod that is created later as an addition that is not initial.
+// emptyList starts an informer on a server without pods. The informer must sync. A pod is created
+// later. Handlers must receive it in an addition that is not initial.
 func emptyList(s *storyRun) {
 	inf, l := s.synced(Options{})
 	l.getsOnly(0)

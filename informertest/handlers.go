@@ -38,8 +38,8 @@ var handlers = []Story{
 }
 
 // lateHandler adds a handler after some changes, so that the informer's state differs from the
-// first list. The handler must receive this state as initial additions. It must receive an object
-// that is created later as an addition that is not initial.
+// first list. The handler must receive this state in initial additions. An object is created later.
+// The handler must receive it in an addition that is not initial.
 func lateHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})

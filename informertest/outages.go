@@ -36,7 +36,7 @@ func downAtStart(s *storyRun) {
 
 // downForLong makes changes at the end of an outage of ten minutes. The server still has the
 // changes in its history, so the informer can resume its watch. It must receive the changes within
-// 90 s, after at most 600 dials in the outage.
+// 90 s. During the outage, it may dial at most 600 times.
 func downForLong(s *storyRun) {
 	inf, l := s.follower(20)
 	dials := s.server.Dials()

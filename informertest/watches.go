@@ -142,8 +142,8 @@ func strangeEvent(s *storyRun) {
 	inf.current(2 * time.Minute)
 }
 
-// garbledEvent makes the server send an event that cannot be decoded between two valid events. The
-// handler must receive the valid events.
+// garbledEvent makes the server send three events, of which the second cannot be decoded. The
+// handler must receive the other two.
 func garbledEvent(s *storyRun) {
 	inf, l := s.follower(3)
 	s.server.Put(pod("ns/new"))

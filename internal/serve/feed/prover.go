@@ -124,8 +124,9 @@ func (p *prover) newestVersion(ctx context.Context) (uint64, error) {
 	return q.rv, nil
 }
 
-// query waits for the next query for the upstream's newest resourceVersion, and returns it. It
-// returns an error if the query fails, or if ctx or the feed ends first.
+// query waits until the next query for the upstream's newest resourceVersion has ended, and returns
+// its turn, which contains the result. It returns an error if the query fails, or if ctx or the
+// feed ends first.
 func (p *prover) query(ctx context.Context) (*turn, error) {
 	t := p.queries.join()
 	defer p.queries.leave(t)

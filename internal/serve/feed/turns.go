@@ -31,8 +31,8 @@ type turn struct {
 	end     context.CancelFunc
 	callers int // number of callers that wait; the lock of turns guards it
 
-	// These fields are the result of a query for the upstream's newest resourceVersion. The end of
-	// over publishes them.
+	// These fields are the result of a query for the upstream's newest resourceVersion. Other
+	// goroutines may read them after the context over has ended.
 	sent   time.Time
 	before uint64 // the feed's version when the query was sent
 	rv     uint64
@@ -74,8 +74,9 @@ func (ts *turns) join() *turn {
 	return t
 }
 
-// leave says that a caller of join does not wait any more. A turn without callers does not start,
-// because a client may request a resourceVersion that the upstream never reaches.
+// leave says that a caller of join does not wait any more. A turn without callers does not start.
+// Otherwise a client that requests a resourceVersion that the upstream never reaches would cause
+// requests without end.
 func (ts *turns) leave(t *turn) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

@@ -167,11 +167,11 @@ func (cfg *Config) setDefaults() {
 	}
 }
 
-// Close ends all watches and does not wait for them to end. A watch that waits for changes first
-// sends the changes that the cache has. A watch that is sending when Close is called sends the
-// remaining changes only if they fit into one batch. In both cases, if the client requested
-// bookmarks, the watch ends with a last bookmark. A watch that is still being caught up after
-// closeGrace ends without a bookmark. Later requests receive Config.Closed.
+// Close ends all watches and does not wait for them to end. A watch that is waiting when Close is
+// called first sends all changes that the cache has. A watch that is sending when Close is called
+// sends the remaining changes only if they fit into one batch. In both cases, if the client
+// requested bookmarks, the watch ends with a last bookmark. A watch that is still being caught up
+// after closeGrace ends without a bookmark. Later requests receive Config.Closed.
 func (c *Cache) Close() {
 	c.close()
 	c.readWrites.close(closeGrace)

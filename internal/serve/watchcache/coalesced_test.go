@@ -55,7 +55,7 @@ func TestRelistIsCoalesced(t *testing.T) {
 				tc.put("ns", "a", "red") // 101
 				tc.put("ns", "b", "red")
 				tc.put("ns", "c", "red")
-				// The first watch uses the hub, the second does not.
+				// Both watches use the hub: by one value of the label, and by two values.
 				for _, how := range []string{"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)"} {
 					w := newRecorder()
 					defer tc.watch(fmt.Sprintf("%s&resourceVersion=%d&allowWatchBookmarks=%v", how, tc.rv, bookmarks), w)()
@@ -84,15 +84,15 @@ func TestRelistIsCoalesced(t *testing.T) {
 	}
 }
 
-// TestEndAfterState checks a DELETED event at an unknown version, for a watch that started with a
-// state. The event must have the resourceVersion of the state, and not the resourceVersion of the
-// newest object in the state.
+// TestEndAfterState checks the DELETED event of an object that stopped matching at an unknown
+// version. The watch started with an initial state. The event must have the resourceVersion of that
+// state, and not the resourceVersion of the newest object in it.
 func TestEndAfterState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock *lockedClock
 		tc := newTestCache(t, 0, func(c *Config) { clock = &lockedClock{storeClock: storeClock{c.Store}}; c.Clock = clock })
 		defer tc.close()
-		// The first watch uses the hub, the second does not.
+		// Both watches use the hub: by one value of the label, and by two values.
 		for _, how := range []string{"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)"} {
 			a := tc.put("ns", "a", "red").rv
 			state := tc.put("ns", "b", "blue").rv
@@ -119,7 +119,7 @@ func TestExpireRelisted(t *testing.T) {
 			c.Clock, c.ExpireLate = clock, true
 		})
 		defer tc.close()
-		// The first watch uses the hub, the second does not.
+		// Both watches use the hub: by one value of the label, and by two values.
 		for _, how := range []string{"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)"} {
 			before, after := newRecorder(), newRecorder()
 			defer tc.watch(fmt.Sprintf("%s&resourceVersion=%d", how, tc.rv), before)()

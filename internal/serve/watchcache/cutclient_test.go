@@ -108,8 +108,8 @@ func TestDeafClients(t *testing.T) {
 	})
 }
 
-// TestStateCountsWaits checks that only the time within writes counts when the cache decides
-// whether a client reads a state too slowly.
+// TestStateCountsWaits checks how the cache decides whether a client reads a state too slowly. Only
+// the time that writes take must count.
 func TestStateCountsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ds := &writeDeadlines{timeout: time.Hour, stalled: &atomic.Uint64{}}

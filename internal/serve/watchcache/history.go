@@ -46,8 +46,8 @@ const (
 // DefaultHistory is the default number of points of a History, 2 MiB.
 const DefaultHistory = 128 << 10
 
-// NewHistory returns a history of at most limit points, DefaultHistory if limit is 0. Its first
-// point says that the store at revision is the state at rv.
+// NewHistory returns a history of at most limit points. If limit is 0 or less, the maximum is
+// DefaultHistory. Its first point says that the store at revision is the state at rv.
 func NewHistory(limit int, rv, revision uint64) *History {
 	if limit <= 0 {
 		limit = DefaultHistory

@@ -7,8 +7,8 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// interest says which changes a watcher needs. It needs the changes of an object that has one of
-// the values, or had it before the change.
+// interest says which changes a watcher needs: the changes of an object that has one of the values,
+// or had it before the change.
 type interest struct {
 	values    []interestValue
 	namespace string          // also required; empty: any

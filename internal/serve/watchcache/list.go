@@ -269,8 +269,8 @@ func writeTable(out *body, pg page, m *matcher, rep *representation) error {
 	return err
 }
 
-// Select returns the newest objects that match the selectors of a query. A server calls it to
-// delete a collection. An empty namespace means all namespaces.
+// Select returns the objects of the current state that match the selectors of a query. A server
+// calls it to delete a collection. An empty namespace means all namespaces.
 func (c *Cache) Select(namespace string, o *request.Options) ([]*store.Object, error) {
 	s, err := c.newSelector(namespace, "", o)
 	if err != nil {

@@ -72,9 +72,9 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Opt
 		}
 	}()
 	wt.future = !wt.initial && o.RV > 0 && c.currentState().rv < o.RV
-	// If the watch does not start in the future, start it before its client receives the headers. A
-	// client that has received the headers must receive every later change, and later changes must not
-	// expire the resourceVersion of the request.
+	// If the watch does not start at a future resourceVersion, start it before its client receives the
+	// headers. A client that has received the headers must receive every later change, and later
+	// changes must not expire the resourceVersion of the request.
 	var err error
 	if !wt.initial && !wt.future {
 		err = wt.start()

@@ -130,8 +130,8 @@ func controllerFields(pod *corev1.Pod) fields {
 }
 
 // containerFields returns the fields of a container that its creator owns. It omits the fields
-// inside env, ports, probes, resources and mounts, with which the entry would be larger than the
-// rest of the pod.
+// inside env, ports, probes, resources and mounts, because with them the entry would be larger than
+// the rest of the pod.
 func containerFields() fields {
 	return owned("env", "image", "imagePullPolicy", "livenessProbe", "name", "ports", "readinessProbe", "resources",
 		"terminationMessagePath", "terminationMessagePolicy", "volumeMounts")
