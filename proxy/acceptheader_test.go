@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// allowed implements the restrictions for kube-apiserver's negotiation. It allows the
-// transformations that kube-apiserver supports for lists.
+// allowed tells kube-apiserver's negotiation which transformations are allowed: the ones that
+// kube-apiserver supports for lists.
 type allowed struct{}
 
 func (allowed) AllowsMediaTypeTransform(_, _ string, to *schema.GroupVersionKind) bool {

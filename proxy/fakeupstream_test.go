@@ -194,8 +194,7 @@ func (u *fakeUpstream) refuseReviews(code int) {
 	})
 }
 
-// upgradeUntil upgrades connections like upgrade. Each connection stays silent until over is
-// closed.
+// upgradeUntil is like upgrade. Each upgraded connection stays silent until over is closed.
 func (u *fakeUpstream) upgradeUntil(over <-chan struct{}) {
 	u.upgrade(func(net.Conn) { <-over })
 }

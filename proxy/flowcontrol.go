@@ -207,9 +207,8 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 	s.serve(a, r, request.Strict(r))
 }
 
-// seats.WatchBytes is the memory that is charged for each watch. usualHead is the part of it for
-// the head of the request (request line and headers). net/http keeps the head until the request
-// ends.
+// usualHead is the memory for the head of a request (request line and headers) that the charge for
+// each watch includes, see seats.WatchBytes. net/http keeps the head until the request ends.
 const usualHead = 4 << 10
 
 // extraHead estimates by how many bytes the head of a request exceeds usualHead.

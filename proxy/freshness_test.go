@@ -153,9 +153,9 @@ func (tp *testProxy) resource(resource string) *mirror.Resource {
 	return nil
 }
 
-// TestAge checks that an answer from the cache gives its age, the time since the upstream last
-// confirmed the cache. If the cache is older than allowed, the proxy proves that it is current, or
-// forwards the read.
+// TestAge checks that an answer from the cache has the header Age: the time since the upstream last
+// confirmed the cache. If the cache is older than MaxStaleness, the proxy proves that it is
+// current, or forwards the read.
 func TestAge(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -99,8 +99,8 @@ func TestNoGraceForMore(t *testing.T) {
 	ask(http.StatusOK, "answered again")
 }
 
-// TestReviewsAloneFail checks that there is no grace period while the upstream answers any other
-// request, even if it does not answer reviews.
+// TestReviewsAloneFail checks an upstream that answers no reviews, but all other requests. There is
+// no grace period: a read gets 503.
 func TestReviewsAloneFail(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})

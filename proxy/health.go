@@ -101,8 +101,9 @@ func (p *health) query(ctx context.Context) error {
 	return err
 }
 
-// reachedSince reports whether the upstream answered a probe that started after begun. An HTTP
-// error also counts as an answer. If there was no such probe, reachedSince sends one.
+// reachedSince reports whether the upstream answered a probe that started after the given time
+// (begun). An HTTP error also counts as an answer. If there was no such probe, reachedSince sends
+// one.
 func (p *health) reachedSince(ctx context.Context, begun time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -175,8 +175,8 @@ func TestQueriesAreReadAlike(t *testing.T) {
 	}
 }
 
-// TestRandomAccepts compares the proxy's negotiation with kube-apiserver's, for Accept headers that
-// the proxy reads (see request.Accept.IsStrict).
+// TestRandomAccepts compares the proxy's negotiation with kube-apiserver's, for strict Accept
+// headers (see request.Accept.IsStrict).
 func TestRandomAccepts(t *testing.T) {
 	pieces := []string{
 		"application/json", "application/json", "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf", "application/yaml", "text/html", "*/*", "application/*", "Application/JSON",

@@ -192,7 +192,7 @@ func TestListAfterRestore(t *testing.T) {
 }
 
 // TestNeverCachedAfterRestore checks that the proxy forwards reads of a resource that was never
-// cached, also after a restore.
+// cached, even after a restore.
 func TestNeverCachedAfterRestore(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.aggregate(func(name string) (int, string) {

@@ -14,9 +14,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// TestReviewsOfOneCaller checks a known caller who starts many watches at the same time, each of
-// which needs its own review. Other callers still get reviews, and in the end the proxy answers all
-// of the watches.
+// TestReviewsOfOneCaller checks a known caller who starts many watches at the same time. Each watch
+// needs its own review. Other callers still get reviews, and the proxy finally answers all watches.
 func TestReviewsOfOneCaller(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: patient()})
 	tp.get("jane", "/api/v1/pods?resourceVersion=0") // jane is known then

@@ -84,9 +84,9 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	return s.Close()
 }
 
-// sendsGoaway reports whether the response must ask the client to use another connection. It does
-// if the server shuts down. For an HTTP/2 client, it also does with probability GoawayChance. Open
-// streams continue.
+// sendsGoaway reports whether the response must ask the client to use another connection. It must
+// while the server shuts down. To an HTTP/2 client, a response must also do so with probability
+// GoawayChance. Open streams continue.
 func (s *Server) sendsGoaway(r *http.Request) bool {
 	if r.Header.Get("Upgrade") != "" {
 		return false

@@ -163,8 +163,8 @@ func TestUpstreamHangs(t *testing.T) {
 }
 
 // TestRelist checks what watchers receive after a relist: first the deletions, and then the other
-// changes in their order. The resourceVersions of the deletions are not newer than the last one
-// that the watchers had. A watcher that reconnects misses nothing.
+// changes in their order. The resourceVersions of the deletions are not newer than the last
+// resourceVersion that the watchers had. A watcher that reconnects misses nothing.
 func TestRelist(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{Resources: []string{"pods"}})
 	client := u.writerPast()

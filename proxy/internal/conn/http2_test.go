@@ -65,7 +65,8 @@ func TestFrameScan(t *testing.T) {
 }
 
 // TestFloods checks that an unknown client loses its connection if it opens streams after GOAWAY,
-// or sends PING or SETTINGS frames and does not read the answers. A known client does not.
+// or sends PING or SETTINGS frames and does not read the answers. A known client keeps its
+// connection.
 func TestFloods(t *testing.T) {
 	for name, c := range map[string]struct {
 		accepted bool

@@ -30,8 +30,8 @@ func TestDefinitionDiffers(t *testing.T) {
 	}
 }
 
-// seenAt says that a definitionCheck sees a definition at a minute, and whether it must report a
-// redefinition.
+// seenAt is one check: the minute of the check, the definition that the definitionCheck sees, and
+// whether it must report a redefinition.
 type seenAt struct {
 	minute  int
 	seen    definition

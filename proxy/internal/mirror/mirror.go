@@ -258,8 +258,8 @@ func (m *Mirror) reject(gvr schema.GroupVersionResource, err error) {
 	m.rejectedUntil.Add(gvr, until)
 }
 
-// Rejection returns until when the resource is not cached on demand, because it could not be cached
-// before. Zero or past: it may be cached.
+// Rejection returns the time until which the resource is not cached on demand, because it could not
+// be cached before. If the time is zero or in the past, the resource may be cached.
 func (m *Mirror) Rejection(gvr schema.GroupVersionResource) (until time.Time) {
 	if at, ok := m.rejectedUntil.Get(gvr); ok {
 		until = at.(time.Time)
@@ -307,7 +307,7 @@ func (m *Mirror) shed(sessions []*Session, stuck bool, wanted int64, why string)
 }
 
 // slow returns the sessions that keep memory for slow watches, in descending order of that memory.
-// bytes is the memory of all these sessions together.
+// bytes is the sum of that memory.
 func (m *Mirror) slow() (sessions []*Session, bytes int64) {
 	kept := map[*Session]int64{}
 	for _, res := range m.All() {

@@ -128,8 +128,8 @@ func TestOrigin(t *testing.T) {
 }
 
 // TestReadiness checks that a configured resource delays readiness while it is loaded for the first
-// time, but for at most initialLoadTimeout. A resource that the upstream fails to list does not
-// delay readiness, unless the upstream is not healthy.
+// time, but for at most initialLoadTimeout. A resource that the upstream fails to list delays
+// readiness only while the upstream is not healthy.
 func TestReadiness(t *testing.T) {
 	m := withoutUpstream(t, func(string) {})
 	res := m.load(t, "pods")

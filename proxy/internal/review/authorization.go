@@ -166,8 +166,8 @@ func (a *Authorizer) allowedWithin(id [sha256.Size]byte, within time.Duration) b
 // older, a watch with selectors is rechecked by the permission for its selectors.
 const wholePermissionAge = time.Minute
 
-// PermissionOf returns an action that the caller has permission for. This permission covers the
-// read q: the action is q itself, or q without its selectors. In the second case part is q.
+// PermissionOf returns an action (by) for which the caller has permission. This permission covers
+// the read q: the action is q itself, or q without its selectors. In the second case part is q.
 // Otherwise part is nil.
 func (a *Authorizer) PermissionOf(who user.Info, q *request.Request) (by, part *request.Request) {
 	if hasSelectors(q) {

@@ -26,7 +26,8 @@ type Breaker struct {
 // open the breaker: a review may hang in a webhook although the upstream answers.
 const VersionPath = "/version"
 
-// open reports whether the upstream does not answer and another request already waits for it.
+// open reports whether the upstream does not answer, and another request already waits for its
+// answer.
 func (b *Breaker) open() bool { return b.down.Load() && b.pending.Load() > 0 }
 
 // begin starts a review. classify compares the returned state with the state after a failure.

@@ -25,8 +25,8 @@ const (
 	Deny Decision = iota
 	// Allow means that the upstream said yes, within the TTL of the answer.
 	Allow
-	// Grace means that the upstream cannot be reached, and its last answer was yes and is
-	// within the grace period.
+	// Grace means that the upstream cannot be reached. Its last answer was yes, and is not older than
+	// the grace period.
 	Grace
 	// Unreachable means that the upstream cannot be reached, and no earlier answer may be used.
 	Unreachable
