@@ -70,7 +70,7 @@ func mapsKnown() bool {
 }
 
 // structsKnown reports whether a struct type that reflect creates has the layout that its fields
-// describe, starting at its address.
+// describe, with the first field at the address of the struct.
 func structsKnown() bool {
 	t := reflect.StructOf([]reflect.StructField{
 		{Name: "Root", Type: reflect.TypeFor[sliceHeader]()}, {Name: "P0", Type: reflect.TypeFor[[3]string]()},

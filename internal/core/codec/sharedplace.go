@@ -38,7 +38,7 @@ const (
 	longestShared  = 1 << 10 // bytes
 )
 
-// value is the content of a field: a slice, or in slice.data the pointer of a map or pointer.
+// value is the content of a field: a slice, or a map or pointer, which is in slice.data.
 type value struct{ slice sliceHeader }
 
 func (v value) put(p unsafe.Pointer, f *field) {

@@ -219,8 +219,8 @@ func cloneMap[V any](to, from unsafe.Pointer) {
 	*(*map[string]V)(to) = maps.Clone(*(*map[string]V)(from))
 }
 
-// canCopy reports whether assignment copies a value of kind other completely, so that the copies
-// share nothing mutable.
+// canCopy reports whether assignment completely copies a value whose fieldKind is other, so that
+// the copies share nothing mutable.
 func canCopy(t reflect.Type, p unsafe.Pointer) bool {
 	switch t {
 	case reflect.TypeFor[resource.Quantity]():

@@ -12,9 +12,8 @@ import (
 )
 
 // Copy returns a deep copy of a value, made by the value's DeepCopyObject. ok is false if the value
-// has no such method, or if the method panics or returns nil. The method may panic because
-// client-go does not copy objects, so a type may work with client-go without implementing the
-// method.
+// has no such method, or if the method panics or returns nil. client-go does not copy objects, so a
+// type may work with client-go although its DeepCopyObject panics.
 func Copy(value any) (duplicate any, ok bool) {
 	object, ok := value.(runtime.Object)
 	if !ok {

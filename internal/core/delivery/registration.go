@@ -204,8 +204,8 @@ func (r *Registration) serve(changes []store.Change) (more bool) {
 	// close to each other in the log, and often find an object that another handler has already
 	// decoded.
 	left := int(min(r.cursor.Lag()/lagFraction, maxTurn))
-	// Usually the second round finds no change. That is cheaper than queueing the registration
-	// again.
+	// After the first round, look for changes once more. Usually there are none, but to look is
+	// cheaper than to queue the registration again.
 	for round := 0; round < 2 || left > 0; round++ {
 		if r.ctx.Err() != nil {
 			return false

@@ -11,8 +11,8 @@ import (
 const (
 	// sweepTick is the shortest time between two batches of a sweep.
 	sweepTick = 5 * time.Millisecond
-	// After a delay, a batch has at most the objects that are due within sweepLate. So the sweep stays
-	// behind instead of delivering a burst.
+	// If the sweep is late, many objects may be due. Then a batch has at most as many objects as
+	// become due within sweepLate. So the sweep stays behind instead of delivering a burst.
 	sweepLate = 20 * time.Millisecond
 )
 

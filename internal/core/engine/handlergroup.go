@@ -66,8 +66,8 @@ func (e *Engine) registered(name string) bool {
 	return false
 }
 
-// noteRemoved records that a handler that runs was removed. Its last call may not have returned.
-// The caller must hold e.mu.
+// noteRemoved records the removal of a running handler, whose last call may not have returned. The
+// caller must hold e.mu.
 func (e *Engine) noteRemoved(r *delivery.Registration) {
 	if e.registered(r.Name()) {
 		e.removed.leaving[r] = struct{}{}

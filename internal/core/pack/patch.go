@@ -148,8 +148,8 @@ type encoder struct {
 	offset         int // of the last copy
 }
 
-// begins reports whether base[place:] and raw[at:] have at least shortest equal bytes at their
-// start.
+// begins reports whether base[place:] and raw[at:] start with equal bytes, enough of them for a
+// copy (see shortest).
 func (e *encoder) begins(place, at int) bool {
 	return place >= 0 && place <= len(e.base)-shortest && at <= len(e.raw)-shortest &&
 		binary.LittleEndian.Uint32(e.base[place:]) == binary.LittleEndian.Uint32(e.raw[at:])
@@ -196,7 +196,8 @@ func (e *encoder) literal(b []byte) {
 	e.dst = append(e.dst, b...)
 }
 
-// copy writes a copy of length bytes. length must be at least shortest, and offset below 64 KiB.
+// copy writes a copy of the given length, which must be at least shortest. offset must be below 64
+// KiB.
 func (e *encoder) copy(offset, length int) {
 	if offset != e.offset {
 		n := min(length, longestCopy2)

@@ -33,7 +33,7 @@ var modeNames = [...]string{Auto: "Auto", List: "List", Pages: "Pages", WatchLis
 func (m Mode) String() string { return name(modeNames[:], int(m)) }
 
 // Consistency says how current the first state must be. After some errors of the server, the
-// reflector requests a consistent list in any case.
+// reflector requests a consistent list even if the Config does not require one.
 type Consistency uint8
 
 const (

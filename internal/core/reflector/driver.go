@@ -29,8 +29,8 @@ type driver struct {
 	place   *listPlace
 	stalled bool // the last list lost its place and then received nothing
 
-	// The first item of list, and the error of reading it. openList reads the item, because the list's
-	// metadata and type are known only after that.
+	// The first item of the open LIST, and the error of reading it. openList reads the item, because
+	// the list's metadata and type are known only after that.
 	item     source.Object
 	itemErr  error
 	objects  int64           // the number of objects listed since the replace began

@@ -52,7 +52,7 @@ func TestServerRestarted(t *testing.T) {
 	})
 }
 
-// tooLarge responds as a server does that has not reached the requested resourceVersion.
+// tooLarge responds like a server that has not reached the requested resourceVersion.
 func tooLarge() http.HandlerFunc {
 	return deny(504, "1", metav1.StatusCause{Type: metav1.CauseTypeResourceVersionTooLarge})
 }

@@ -5,8 +5,8 @@ import "time"
 const (
 	// After relistAfter failed responses in a row, not counting 429, the reflector lists again. It
 	// also lists after relistAfter responses to probes while watches get no response. After that many
-	// failures the reason is probably not temporary: the server cannot serve the request, or not from
-	// this resourceVersion.
+	// failures the reason is probably not temporary: the server cannot serve the request, or cannot
+	// serve it from this resourceVersion.
 	relistAfter = 3
 	// After askAfter watches in a row without a response, a probe finds out whether the server
 	// responds at all.

@@ -166,8 +166,8 @@ func otherScheme(a, b string) bool {
 // versions of these objects.
 func (m *machine) least() string { return resourceversion.Newest(m.brokenListRV, m.rv) }
 
-// deny counts a response that the server has not reached rv, and requests the server's newest
-// version.
+// deny counts a response in which the server denies that it has reached rv. It then requests the
+// server's newest version.
 func (m *machine) deny() {
 	m.behind.denied++
 	m.request = reqNewest

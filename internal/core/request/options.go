@@ -50,7 +50,7 @@ type parameter struct {
 	strict func(value string) bool
 }
 
-// parameters are the query parameters that Strict accepts. Parse ignores timeout.
+// parameters are the query parameters that Strict accepts. Parse ignores the parameter timeout.
 var parameters = map[string]parameter{
 	"allowWatchBookmarks":  {},
 	"continue":             {},

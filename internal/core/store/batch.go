@@ -215,8 +215,8 @@ func (s *Store) release(o *Object) {
 	s.packer.Release(nameOf(o.key), o.layout.dict, packed)
 }
 
-// nameOf returns the name of the object of a key for the packer. Objects whose names are the same
-// up to the last dash, such as replicas, are a group. If a name has no dash, Group is empty.
+// nameOf returns the pack.Name of the object with this key. Objects whose names are the same up to
+// the last dash, such as replicas, are a group. If a name has no dash, Group is empty.
 func nameOf(key string) pack.Name {
 	i := strings.LastIndexByte(key, '-')
 	if i <= strings.LastIndexByte(key, '/') {

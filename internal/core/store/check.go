@@ -109,7 +109,7 @@ func (b *backlog) check() {
 		"a backlog's sums", b, int64(n), int64(awaited), int64(listed), bytes)
 }
 
-// newest returns a version with the key of the entry, or nil.
+// newest returns the newest version in the entry, or nil.
 func (e *backlogEntry) newest() *Object {
 	for _, o := range [...]*Object{e.New, e.Old, e.last} {
 		if o != nil {

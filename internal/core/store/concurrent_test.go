@@ -113,7 +113,8 @@ func TestCursorBytesWhileRead(t *testing.T) {
 	}
 }
 
-// churn lists, changes and relists the pods of one namespace 20 times. The last list is empty.
+// churn repeats this 20 times: it lists the pods of one namespace, and then changes them. At the
+// end, it makes the writer read an empty list.
 func churn(t *testing.T, w *Writer, ns string, seed uint64) {
 	rnd := newRand(seed)
 	rv := 0

@@ -64,7 +64,8 @@ func (d *decodedEntry) load() (box *decodedBox, strongly bool) {
 
 // weakValue is a weak pointer to the result of Config.Decode. If the result is a pointer, weakValue
 // refers weakly to the pointer's target. So all callers receive the same decoded object as long as
-// one of them uses it. Otherwise weakValue refers to the box.
+// one of them uses it. If the result has no target, for example because it is nil or no pointer,
+// weakValue refers weakly to the box.
 type weakValue struct {
 	value views.WeakValue
 	box   weak.Pointer[decodedBox]

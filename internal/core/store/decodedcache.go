@@ -20,7 +20,7 @@ const sweepChunk = 1024
 //
 // One goroutine sweeps the entries, and releases those that were not read for the idle time. The
 // goroutine starts when the first entry or list is added. It ends when there is neither an entry
-// nor a list, or with close. A goroutine that holds mu takes no other lock.
+// nor a list, or when close is called. A goroutine that holds mu takes no other lock.
 type decodedCache struct {
 	idle   time.Duration
 	budget int64 // 0: none

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// One goroutine at a time decodes a part, because neighbouring objects are similar and decode
-	// faster one after another. A part ends at partObjects objects, or with the object that reaches
-	// partBytes.
+	// The goroutines take parts. One goroutine decodes a whole part, because neighbouring objects are
+	// similar, and similar objects decode faster one after another. A part ends at partObjects
+	// objects, or with the object that reaches partBytes.
 	partObjects = 32
 	partBytes   = 256 << 10
 	// maxDecoders bounds the goroutines. Additional ones would only wait for the goroutine that uses
@@ -31,7 +31,7 @@ func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) 
 	}
 	n := min(runtime.GOMAXPROCS(0), maxDecoders)
 	p, done, ready := &parts{rest: objects}, make(chan struct{}), make(chan []decodedObject, n)
-	var decoders sync.WaitGroup // they end when no part is left, or with done
+	var decoders sync.WaitGroup // they end when no part is left, or when done is closed
 	defer decoders.Wait()
 	defer close(done)
 	for range n {

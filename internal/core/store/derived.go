@@ -62,7 +62,8 @@ func (s *Store) Derive(o *Object, decoded any) bool {
 	return false
 }
 
-// derive computes the values of a version and stores them for the next query. It unlocks calls.
+// derive computes the values of a version and stores them for the next query. The caller has locked
+// x.calls, and derive unlocks it.
 func (x *funcIndex) derive(o *Object, decoded any) {
 	defer x.calls.Unlock()
 	if !x.derived.wants(o) {

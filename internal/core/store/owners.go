@@ -148,7 +148,8 @@ func (w *Writer) overtake(old *Object) {
 
 // stale reports whether the source has already reported a newer version than the deletion. If so,
 // the deletion must be ignored. o is the deleted version or, if missed is true, the new object that
-// has the name of the deleted one. A deletion without uid and resourceVersion is never stale.
+// has the name of the deleted one. A deletion with neither a uid nor a resourceVersion is never
+// stale.
 func (w *Writer) stale(o, held *Object, missed bool) bool {
 	received := held.puts&w.bit != 0 && held.serverGen >= w.serverGen
 	switch {

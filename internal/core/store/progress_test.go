@@ -15,8 +15,8 @@ import (
 )
 
 // TestSyncedAtItsVersion checks that a store that is synced also has a resourceVersion. The first
-// list of the last writer has objects that another writer reported as deleted, more than fit in a
-// batch.
+// list of the last writer has objects that another writer reported as deleted. They are too many
+// for one batch.
 func TestSyncedAtItsVersion(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for name, end := range map[string]string{"right": "500", "not known yet": "150"} {

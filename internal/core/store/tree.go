@@ -2,14 +2,15 @@ package store
 
 import "slices"
 
-// tree is an ordered map: a B+ tree, copied on write. freeze is free and returns an immutable copy.
-// The next write to a node that the copy still shares copies that node. Only one goroutine at a
-// time may write to the tree. Frozen copies never change, and are safe for concurrent reads.
+// tree is an ordered map: a B+ tree, copied on write. freeze is free and returns an immutable copy,
+// which shares its nodes with the tree. When the tree then writes to a shared node, it first copies
+// the node. Only one goroutine at a time may write to the tree. Frozen copies never change, and are
+// safe for concurrent reads.
 //
 // The store does not use a tree from a module, for two reasons. First, this tree clears each slot
 // that a node no longer uses. Otherwise a hidden reference would keep an old version of an object
-// in memory. Second, keys that are inserted in ascending order, as from a LIST, fill the leaves
-// completely.
+// in memory. Second, this tree fills its leaves completely if keys are inserted in ascending order,
+// as from a LIST.
 type tree[K, V any] struct {
 	cmp   func(a, b K) int
 	root  *treeNode[K, V]

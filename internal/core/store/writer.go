@@ -534,9 +534,9 @@ func (w *Writer) Replacing() bool { return w.replacing }
 // the table's version, the list's version replaces the table's.
 //
 // A version in the table may be newer than the list, compared as integers. It keeps this writer's
-// owner if this source reported it and the replace did not start with rebase. The next watch starts
-// at the list, and reports later changes. If only other sources reported the version, it loses this
-// writer's owner.
+// owner if this source reported it and the replace did not start with rebase. If the object was
+// deleted after the list, the next watch reports that, because it starts at the list. If only other
+// sources reported the version, it loses this writer's owner.
 //
 // The first EndReplace makes the writer synced. If the list has objects that other sources reported
 // as deleted, the writer becomes synced only when the store knows whether they exist. Without a

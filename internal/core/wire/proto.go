@@ -119,8 +119,8 @@ func readFields(b []byte, fields []protoField, what string, offset int64) error 
 	return nil
 }
 
-// checkField returns an error if the wire type of a field is not want, or if the field occurs
-// twice. offset is the field's offset.
+// checkField returns an error if the wire type of a field (typ) is not the expected one (want), or
+// if the field occurs twice. offset is the field's offset.
 func checkField(num uint32, typ, want uint8, twice bool, what string, offset int64) error {
 	switch {
 	case typ != want:
