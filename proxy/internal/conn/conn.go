@@ -216,7 +216,7 @@ func (c *Conn) flooded() {
 
 // holdCertificates charges an unknown connection for the certificates of the client. raw is their
 // size in bytes. A client may send up to 256 KB of certificates, even if it does not have their
-// private keys. crypto/tls keeps them as long as the connection.
+// private keys. crypto/tls keeps the certificates as long as the connection.
 func (c *Conn) holdCertificates(raw int) {
 	c.listener.do(func() {
 		if c.closed || c.accepted || c.overLimit || raw <= usualCertificates {
