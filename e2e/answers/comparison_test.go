@@ -144,8 +144,8 @@ func (c *comparison) listed(t *testing.T, ctx context.Context, r *resource, name
 }
 
 // versions sends a LIST of metadata. It returns the list's resourceVersion, and the
-// resourceVersions of the objects by name. If the proxy answered from its cache, of[""] is
-// "cached".
+// resourceVersions of the objects by name. If the proxy answered from its cache, the map also has
+// the value "cached" for the empty name.
 func (s *side) versions(ctx context.Context, target string) (version string, of map[string]string, err error) {
 	a, err := s.ask(ctx, target, jsonType+metadataList, 0)
 	if err != nil {

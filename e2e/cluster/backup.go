@@ -54,7 +54,7 @@ func (c *Cluster) withoutEtcd(ctx context.Context, f func() error) error {
 	return c.runEtcd(ctx)
 }
 
-// replaceDir replaces the directory to by a copy of the directory from.
+// replaceDir replaces one directory (to) by a copy of another one (from).
 func replaceDir(to, from string) error {
 	if err := os.RemoveAll(to); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 )
 
 // lockFile takes an exclusive lock of the file at path, which it creates if necessary. If another
-// process has the lock, lockFile calls waiting once, and waits until the lock is free or ctx ends.
-// The kernel releases the lock when this process ends.
+// process has the lock, lockFile calls the function waiting once. It then waits until the lock is
+// free or ctx ends. The kernel releases the lock when this process ends.
 func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -62,9 +62,9 @@ func startProcess(path string, args, env []string, logPath string) (*process, er
 	return p, nil
 }
 
-// startServer starts a program as startProcess does. It then calls ready, which must wait until the
-// program serves. If ready returns an error, startServer kills the process and returns the error.
-// The error wraps errPortTaken if another process listens on the port.
+// startServer starts a program as startProcess does. It then calls the function ready, which must
+// wait until the program serves. If ready returns an error, startServer kills the process and
+// returns the error. The error wraps errPortTaken if another process listens on the port.
 func startServer(path string, args, env []string, logPath string, ready func(*process) error) (*process, error) {
 	p, err := startProcess(path, args, env, logPath)
 	if err != nil {

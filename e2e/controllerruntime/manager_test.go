@@ -227,7 +227,8 @@ func (s *stage) elected(m *member) {
 	}
 }
 
-// change changes a pod with do and updates it. It retries after an error, such as a conflict.
+// change changes a pod with the function do, and updates the pod on the server. It retries after an
+// error, such as a conflict.
 func (s *stage) change(p *corev1.Pod, do func(*corev1.Pod)) {
 	s.t.Helper()
 	testenv.EventuallyNoError(s.t, s.ctx, "the pod is updated", func() error {

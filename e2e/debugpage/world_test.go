@@ -65,7 +65,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// count counts the requests to next that are in progress, by path.
+// count returns a handler that calls the handler next. It counts the requests in progress, by path.
 func (w *world) count(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path
@@ -80,7 +80,7 @@ func (w *world) count(next http.Handler) http.Handler {
 	})
 }
 
-// until waits until the page's server has want requests in progress for a path.
+// until waits until the number of requests in progress for a path is the wanted one.
 func (w *world) until(path string, want int) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)

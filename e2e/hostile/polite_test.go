@@ -25,9 +25,9 @@ type polite struct {
 	ask  func(ctx context.Context, i int) error // sends request number i
 }
 
-// politeClients returns the kinds of well-behaved clients of a victim. done closes their
-// connections. If from is not empty, all of them connect from that address. first is the number of
-// the first new user, whose token the victim has not seen.
+// politeClients returns the kinds of well-behaved clients of a victim. The result done closes their
+// connections. If the address from is not empty, all of them connect from it. New users are users
+// whose tokens the victim has not seen; first is the number of the first one.
 func politeClients(t *testing.T, v *victim, from string, first int) (of []polite, done func()) {
 	t.Helper()
 	at := func(address string) string {

@@ -90,7 +90,7 @@ func baseDeployment(t *testing.T) *appsv1.Deployment {
 	return d
 }
 
-// startProxy starts a proxy with the arguments of deploy/base and the arguments in more. It waits
+// startProxy starts a proxy with the arguments of deploy/base and additional arguments. It waits
 // until the proxy is ready.
 func startProxy(t *testing.T, ctx context.Context, more ...string) *weirProxy {
 	t.Helper()

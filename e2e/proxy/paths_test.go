@@ -179,8 +179,8 @@ func TestNodeByName(t *testing.T) {
 	}
 }
 
-// issue returns a client configuration whose only credential is a client certificate. by signs the
-// certificate.
+// issue returns a client configuration whose only credential is a client certificate. The authority
+// by signs the certificate.
 func issue(t *testing.T, by *testenv.Authority, name string, groups ...string) *rest.Config {
 	t.Helper()
 	cert := by.Issue(t, name, groups...)

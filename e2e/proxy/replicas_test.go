@@ -18,7 +18,7 @@ import (
 type replicaPods map[string]uint64
 
 // apply applies an event and returns its resourceVersion. It checks that the resourceVersion is
-// newer than last.
+// newer than the previous one (last).
 func (p replicaPods) apply(t *testing.T, e watch.Event, last uint64) uint64 {
 	t.Helper()
 	pod, ok := e.Object.(*corev1.Pod)

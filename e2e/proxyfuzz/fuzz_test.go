@@ -193,7 +193,8 @@ func (d dice) percent(n int) bool { return d.IntN(100) < n }
 
 func pick[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
 
-// some returns random, different elements of from. Their number is random, from 1 to most.
+// some returns random elements of a list (from), each at most once. The number of elements is
+// random: at least 1, and at most the parameter most.
 func some[T any](d dice, most int, from ...T) []T {
 	var out []T
 	for _, i := range d.Perm(len(from))[:1+d.IntN(min(most, len(from)))] {

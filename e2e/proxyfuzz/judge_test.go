@@ -22,7 +22,8 @@ type exchange struct {
 }
 
 // ask sends a request to the proxy and to kube-apiserver at the same time, and judges the answers.
-// other differs from target only if each server gets its own continue token.
+// If each server gets its own continue token, other is the target for the proxy. Otherwise other is
+// empty, and both servers get the same target.
 func (w *world) ask(ctx context.Context, q *request, target, other string) *exchange {
 	e := w.send(ctx, q, target, other)
 	e.judge(w.known)

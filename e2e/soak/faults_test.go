@@ -42,7 +42,7 @@ func (w *world) newFaults(round int, client dynamic.Interface) *faults {
 	}
 }
 
-// between returns a random duration that is not below least and is below most.
+// between returns a random duration d with least ≤ d < most.
 func (f *faults) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(f.rand.Int64N(int64(most-least)))
 }

@@ -127,10 +127,10 @@ func (h *history) deleted(key string, last version) {
 	k.held = version{}
 }
 
-// advance records a version, and reports a problem if it is older than least. After a restore, each
-// key may once receive an older version. Between the restore and that version, the key may still
-// receive versions from before the restore: from a watch cache that has not noticed the restore, or
-// again in a relist.
+// advance records a version, and reports a problem if it is older than the resourceVersion least.
+// After a restore, each key may once receive an older version. Between the restore and that
+// version, the key may still receive versions from before the restore: from a watch cache that has
+// not noticed the restore, or again in a relist.
 func (h *history) advance(key string, k *keyHistory, v version, least uint64) {
 	older := v.rv < least
 	switch {
@@ -244,8 +244,8 @@ func (s *sightings) stop() int {
 	return len(s.seen)
 }
 
-// difference describes how the objects held differ from the wanted ones, for a log. It returns ""
-// if they are equal. It describes at most three keys.
+// difference describes how the objects of a subject (held) differ from the wanted objects, for a
+// log. It returns "" if they are equal. It describes at most three keys.
 func difference(want, held map[string]version, told func(key string) string) string {
 	var lines []string
 	keys := maps.Clone(want)

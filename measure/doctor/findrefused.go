@@ -95,7 +95,7 @@ func (d *Doctor) refusals() []Finding {
 }
 
 // seatTakers returns the clients whose LISTs had seats for the longest time while requests were
-// refused. all is that time for the LISTs of all clients.
+// refused. The result all is this time for the LISTs of all clients.
 func (d *Doctor) seatTakers() (takers []seats, all float64) {
 	refused := d.refused.fold(&d.clock)
 	for _, c := range d.clients.least {

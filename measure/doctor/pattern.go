@@ -25,7 +25,7 @@ type atATime struct {
 	most   int
 }
 
-// add records a LIST from the machine place. at is in microseconds since 1970.
+// add records a LIST from a machine (place). at is in microseconds since 1970.
 func (a *atATime) add(at int64, place []byte) {
 	if a.hourly.add(at) {
 		a.most, a.places = max(a.most, a.places.count()), distinct{}

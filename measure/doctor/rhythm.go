@@ -36,7 +36,7 @@ type bin struct {
 	seconds float32 // the sum
 }
 
-// add records a request from the machine place. at is in microseconds since 1970.
+// add records a request from a machine (place). at is in microseconds since 1970.
 func (r *rhythm) add(at int64, place []byte) {
 	r.hourly.add(at)
 	machine := uint64(1) << (hash(place) % 64)

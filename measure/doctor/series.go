@@ -112,8 +112,8 @@ func (p *peak) add(from, to int64) {
 	}
 }
 
-// advance adds seconds until the newest stored one is to, counted from 1970. It clears the added
-// seconds. It does nothing if a later second is stored.
+// advance adds seconds, up to the second to. It clears the added seconds. It does nothing if a
+// later second is stored. Seconds are counted from 1970.
 func (p *peak) advance(to int64) {
 	for s := max(p.newest, to-peakSeconds) + 1; s <= to; s++ {
 		p.millis[s%peakSeconds] = 0

@@ -107,8 +107,8 @@ func (a *asker) all() map[string]any {
 	return all
 }
 
-// ask reports whether the processor has received a pod. If so, it calls know with the attributes of
-// the processed log.
+// ask reports whether the processor has received a pod. If so, it calls the function know with the
+// attributes of the processed log.
 func (a *asker) ask(pod types.NamespacedName, know func(pcommon.Map)) (known bool) {
 	logs := plog.NewLogs()
 	of := logs.ResourceLogs().AppendEmpty().Resource().Attributes()

@@ -29,8 +29,8 @@ type Knowledge struct {
 	All   func() map[string]any // by name
 }
 
-// Known returns a Knowledge whose Count calls all. all must be cheap: it must return an existing
-// map or a small map.
+// Known returns a Knowledge whose Count calls the function all. This function must be cheap: it
+// must return an existing map or a small map.
 func Known(all func() map[string]any) Knowledge {
 	return Knowledge{Count: func() int { return len(all()) }, All: all}
 }

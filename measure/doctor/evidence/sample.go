@@ -197,7 +197,7 @@ func (r *ResourceMetrics) Read() float64 { return r.Cache.Read + r.Etcd.Read }
 // Returned returns the number of objects that LISTs returned.
 func (r *ResourceMetrics) Returned() float64 { return r.Cache.Returned + r.Etcd.Returned }
 
-// since returns a copy of r whose counters contain the difference from was, an earlier sample.
+// since returns a copy of r whose counters contain the difference from an earlier sample (was).
 func (r *ResourceMetrics) since(was *ResourceMetrics) ResourceMetrics {
 	return ResourceMetrics{
 		Name: r.Name, Objects: max(r.Objects, 0), Bytes: max(r.Bytes, 0), OpenWatches: r.OpenWatches,
@@ -213,7 +213,7 @@ func (l listings) since(was listings) listings {
 	return listings{Lists: l.Lists - was.Lists, Read: l.Read - was.Read, Returned: l.Returned - was.Returned}
 }
 
-// since returns a copy of l whose counters contain the difference from was, an earlier sample.
+// since returns a copy of l whose counters contain the difference from an earlier sample (was).
 func (l *LevelMetrics) since(was *LevelMetrics) LevelMetrics {
 	d := LevelMetrics{Name: l.Name, Seats: l.Seats, Limit: l.Limit, Waited: l.Waited - was.Waited, WaitSeconds: l.WaitSeconds - was.WaitSeconds, Rejected: map[string]float64{}}
 	for schema, n := range l.Rejected {

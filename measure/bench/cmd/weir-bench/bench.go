@@ -236,7 +236,7 @@ func printResult(w io.Writer, r informers.Result, behind bool) error {
 }
 
 // connect sets the options that say where the server is. If the flags select no cluster, it starts
-// an embedded server, which done stops. done is never nil.
+// an embedded server. The function done stops this server, and is never nil.
 func (f *benchFlags) connect(ctx context.Context) (done func() error, err error) {
 	done = func() error { return nil }
 	if !f.clusterChosen() {

@@ -180,7 +180,7 @@ func (f *labFlags) writeFiles(report *labReport) error {
 }
 
 // connect looks up the kube-apiserver of --real, or starts an embedded server if an incident needs
-// a running one. done stops the embedded server.
+// a running one. The function done stops the embedded server.
 func (f *labFlags) connect(ctx context.Context) (done func(), err error) {
 	done = func() {}
 	if f.real != "" {

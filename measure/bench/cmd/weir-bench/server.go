@@ -109,8 +109,8 @@ func (f *serverFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// begin checks the flags, finds the proxy and returns the options. The caller calls done after the
-// measurement.
+// begin checks the flags, finds the proxy and returns the options. The caller must call the
+// function done after the measurement.
 func (f *serverFlags) begin(cmd *cobra.Command) (o servers.Options, done func(), err error) {
 	if err := f.check(cmd); err != nil {
 		return o, nil, err
@@ -213,8 +213,8 @@ func printServers(w io.Writer, r servers.Result, first bool) error {
 	return r.WriteRows(w)
 }
 
-// findProxy finds or builds the proxy's program, unless path already names it. The caller calls
-// done when it no longer needs the program.
+// findProxy finds or builds the proxy's program, unless path already names it. The caller must call
+// the function done when it no longer needs the program.
 func findProxy(cmd *cobra.Command, path *string) (done func(), err error) {
 	if *path != "" {
 		return func() {}, nil

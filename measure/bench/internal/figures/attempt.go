@@ -23,8 +23,8 @@ func Attempt(f func()) (err error) {
 	return nil
 }
 
-// Check ends the attempt if err is not nil. If the caller passes what, the name of the failed
-// action, Check adds it to the error.
+// Check ends the attempt if err is not nil. The parameter what is optional: the name of the failed
+// action. Check adds this name to the error.
 func Check(err error, what ...any) {
 	switch {
 	case err == nil:

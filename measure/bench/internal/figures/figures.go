@@ -33,8 +33,8 @@ func Medians(runs []Values) Values {
 	return m
 }
 
-// Ratio returns v's value for a key divided by others' value. It returns false if one of the values
-// is missing or others' value is 0.
+// Ratio divides the value of v for a key by the value of others for this key. It returns false if
+// one of the values is missing or the value of others is 0.
 func (v Values) Ratio(others Values, key string) (ratio float64, ok bool) {
 	ours, ok := v[key]
 	theirs := others[key]

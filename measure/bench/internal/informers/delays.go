@@ -31,7 +31,7 @@ func newDelays(handlers int32, changes int) *delays {
 	return &delays{handlers: handlers, told: make([]atomic.Int32, changes), last: make([]atomic.Int64, changes), base: time.Now()}
 }
 
-// handler returns a handler that calls next and then records the event.
+// handler returns a handler that calls the handler next and then records the event.
 func (d *delays) handler(next handler) handler {
 	n := 0
 	return func(kind eventKind, key string) {

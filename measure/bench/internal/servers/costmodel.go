@@ -103,8 +103,8 @@ func (m *costMeter) coefficients(ctx context.Context) (_ cost.Coefficients, obje
 	return m.k, objectBytes
 }
 
-// each returns the server's CPU time for one call of do, in seconds, minus the CPU time of an idle
-// server. It calls do repeatedly, for at least t.Cheap.
+// each returns the server's CPU time for one call of the function do, in seconds, minus the CPU
+// time of an idle server. It calls do repeatedly, for at least t.Cheap.
 func (m *costMeter) each(ctx context.Context, do func() error) float64 {
 	figures.Check(do()) // fills caches
 	n, begin := 0, time.Now()

@@ -120,8 +120,8 @@ func (t *trial) writeFor(ctx context.Context, w writer, rate float64) float64 {
 // enough is the least share of a wanted rate that counts as that rate.
 const enough = 0.95
 
-// reached returns got, the rate that was reached. If got is well below wanted (see enough), reached
-// reports that to the user, because the figures are then not for the wanted rate.
+// reached returns the rate that was reached (got). If this rate is well below the wanted rate (see
+// enough), reached tells the user, because the figures are then not for the wanted rate.
 func (t *trial) reached(got, wanted float64) float64 {
 	if got < enough*wanted {
 		t.say(fmt.Sprintf("only %.0f of %.0f updates per second could be written", got, wanted))
