@@ -17,11 +17,12 @@
 // also reports the program's objects (see package report). The program is built twice from the
 // module cache, unchanged and changed.
 //
-// Weir's requirement raises client-go to 0.37 in both builds. Some programs need more than that:
+// Weir's requirement raises client-go to 0.37 in both builds. Two programs need more changes of
+// their requirements:
 //
-//   - The descheduler's module replaces k8s.io/kube-openapi, because the version that it requires is
-//     not available. Its directory here does the same. With client-go 0.37, the descheduler also
-//     needs k8s.io/component-helpers 0.37.
+//   - The descheduler's own go.mod replaces k8s.io/kube-openapi, because the version that it requires
+//     is not available. The go.mod in the directory descheduler has the same replacement. With
+//     client-go 0.37, the descheduler also needs k8s.io/component-helpers 0.37.
 //   - The directory of external-dns replaces github.com/openshift/api, because the required version
 //     is not available. Version 0.23 of external-dns needs Go 1.27.
 package programs

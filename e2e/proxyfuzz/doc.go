@@ -6,7 +6,7 @@
 // The requests are sent in rounds. A seed determines the callers, paths, queries, headers and
 // permissions of a round. By default the first round has a constant seed, and later rounds use the
 // current time. A flag sets one seed for all rounds, to repeat a run. Objects do not change while
-// requests are compared, so kube-apiserver's answer is the expected one. It does not depend on the
-// proxy's implementation. Some answers of kube-apiserver and the proxy may differ: the methods that
-// judge calls explain when and why.
+// requests are compared. The expected answer is therefore kube-apiserver's answer, which does not
+// depend on the proxy's implementation. Some answers may differ: the methods that judge calls
+// explain when and why.
 package proxyfuzz

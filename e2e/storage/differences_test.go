@@ -52,8 +52,8 @@ const childVariable = "WEIR_STORAGE_TEST_CHILD"
 
 func inChild() bool { return os.Getenv(childVariable) != "" }
 
-// check runs the suite of test t in a child process, and compares the failures with d. In this
-// process, a failing sub-test would fail t.
+// check runs the suite of test t in a child process, and compares the failures with d. It uses a
+// child process because a failing sub-test in this process would make t fail.
 func (d difference) check(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()

@@ -90,9 +90,9 @@ func informedOrResumed(w *whatIfCase) (Prediction, bool) {
 const (
 	FindingPart = "part"
 
-	// An informer replaces LISTs of some of the objects. That saves little if a client sends fewer
-	// than partPerHour of them an hour. partListsEach is the least number of LISTs per machine. It
-	// excludes pods that each LIST once when they start.
+	// An informer can replace LISTs of some of the objects. This saves little if a client sends fewer
+	// than partPerHour of these LISTs an hour. partListsEach is the least number of LISTs per machine.
+	// It excludes pods that each LIST once when they start.
 	partLists     = 100
 	partListsEach = 20
 	partPerHour   = 6 * 60

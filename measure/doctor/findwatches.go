@@ -98,7 +98,7 @@ var watchesKind = &kind{
 }
 
 // findShort finds a resource whose WATCHes end early. Their average life is the number of open
-// WATCHes divided by the number that end per second.
+// WATCHes divided by the number of WATCHes that end per second.
 func findShort(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	if r.EndedWatches < perMinute(endedPerMinute, seconds) {
 		return Finding{}, false

@@ -150,7 +150,7 @@ func TestPeak(t *testing.T) {
 }
 
 // TestBusiest checks that the clients whose LISTs had seats longest come first, and that at most
-// maxBusy clients are named. Each has the number of its running LISTs.
+// maxBusy clients are named. It also checks the number of running LISTs of each client.
 func TestBusiest(t *testing.T) {
 	w := newWorld(1)
 	first := someone("first", "get", "pods")

@@ -27,8 +27,8 @@ const (
 type openWatches struct {
 	byID  map[uint64]openWatch // by the hash of the audit ID
 	swept int64                // when makeRoom searched last; microseconds since 1970
-	// longest is 0 until a WATCH has lasted longer than longestWatch. Then it is how long a WATCH
-	// without a timeout may last.
+	// longest is 0 until a WATCH has lasted longer than longestWatch. After that, longest is how long
+	// a WATCH without a timeout may last.
 	longest time.Duration
 }
 

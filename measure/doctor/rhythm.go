@@ -126,8 +126,8 @@ const (
 	// the least share that must be in any bursts.
 	inBursts     = 0.5
 	withinBursts = 0.8
-	// periodTolerance is how much the times between bursts may differ, as a share. They differ because
-	// programs need time after a timer fires, and controller-runtime randomizes each period.
+	// periodTolerance is how much the times between bursts may differ, as a share. The times differ
+	// because programs need time after a timer fires, and controller-runtime randomizes each period.
 	periodTolerance = 0.1
 	periodAlike     = 0.75 // the least share of these times that must be alike
 

@@ -1,6 +1,6 @@
 // Command kube-clients is the upstream kube-controller-manager, kube-scheduler and kubectl in one
-// program. The name of the executable selects one of them. They share most of their packages, so
-// linking one program takes a third of the time.
+// program. The name of the executable selects one of them. The three programs share most of their
+// packages, so linking one program takes a third of the time.
 package main
 
 import (

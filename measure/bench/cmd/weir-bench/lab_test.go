@@ -24,7 +24,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/servers"
 )
 
-// TestReplay replays every incident with small numbers, and writes the report in all its forms. It
+// TestReplay replays a small version of every incident, and writes the report in all its forms. It
 // checks that the figures exist and are possible, but not that they are good.
 func TestReplay(t *testing.T) {
 	const pods = 120 // with fewer than 100, the proxy would pass current reads on
@@ -57,11 +57,12 @@ func TestReplay(t *testing.T) {
 
 const (
 	tinyAgents, tinyReaders = 5, 3
-	// longest limits the wait for something that takes a moment, unless the machine is busy.
+	// longest limits waits that are short unless the machine is busy.
 	longest = 5 * time.Minute
 )
 
-// tiny returns the incident with small numbers, and the number of its sides.
+// tiny returns a small version of the incident, with few clients and short times, and the number of
+// the incident's sides.
 func tiny(i incident) (incident, int) {
 	if r, ok := i.replay.(serverReplay); ok {
 		prepare := r.prepare

@@ -14,5 +14,5 @@
 // each kind.
 //
 // client-go runs twice, once with LIST and once with its WatchList feature. Each of weir's figures
-// is compared with the better of client-go's two.
+// is compared with the better of client-go's two figures.
 package informers

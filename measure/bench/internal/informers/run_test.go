@@ -19,8 +19,8 @@ const (
 	tinyObjects = 200 // the number of the stub's objects
 )
 
-// TestVerbs runs every verb on an embedded server with small numbers, with all processes. It checks
-// that the figures exist and are possible, but not that they are good.
+// TestVerbs runs every verb with few objects, on an embedded server and with all child processes.
+// It checks that the figures exist and are possible, but not that they are good.
 func TestVerbs(t *testing.T) {
 	server, err := process.StartServer(t.Context(), process.ServerSpec{Pods: tinyPods, Seed: 1})
 	check.NoError(t, err)

@@ -41,8 +41,8 @@ func tiny(proxy string, pods int) Options {
 	return o
 }
 
-// TestRun measures a proxy in front of an embedded server, with all processes. It checks that the
-// figures exist and are possible, but not that they are good.
+// TestRun measures a proxy in front of an embedded server, with all child processes. It checks that
+// the figures exist and are possible, but not that they are good.
 func TestRun(t *testing.T) {
 	const pods = 120
 	o := tiny(buildProxy(t), pods)
