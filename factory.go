@@ -171,9 +171,10 @@ func (f *Factory) release(key shareKey, sh *shared, lease any) {
 	}
 }
 
-// addIndexes adds the indexes in want that the informer lacks. If the informer already has one of
-// the names with another definition, addIndexes adds no index and returns ErrIndexExists. It holds
-// sh.indexing but not the factory's lock, because building an index can take long.
+// addIndexes adds the indexes in want that the informer lacks. If the informer already has an index
+// with one of these names but another definition, addIndexes adds no index and returns
+// ErrIndexExists. It holds sh.indexing but not the factory's lock, because building an index can
+// take long.
 func addIndexes[T Object](inf *informer[T], sh *shared, want map[string]Index) error {
 	sh.indexing.Lock()
 	defer sh.indexing.Unlock()

@@ -27,8 +27,8 @@ type ListWatch struct {
 	// the server sends no event for that long before the bookmark that ends the initial events, Err is
 	// ErrNoBookmark. The informer then sends a LIST instead. The default is 20 s.
 	BookmarkDeadline time.Duration
-	// MaxLists limits the number of LISTs, and WATCHes with initial events, that one server answers at
-	// the same time. A request of this informer waits until fewer than MaxLists are active. The
+	// MaxLists limits how many LISTs and WATCHes with initial events one server answers together at
+	// the same time. Such a request of this informer waits until fewer than MaxLists are active. The
 	// informer counts the requests of all informers in its ServerGroup; all informers of a factory
 	// share one ServerGroup. An informer without a ServerGroup counts only its own requests. A LIST
 	// that receives nothing for 10 s no longer counts. The default is 8.

@@ -79,8 +79,8 @@ func (g *gauges) await(t *testing.T, name, value string) {
 	}
 }
 
-// TestInformerNamePublishes uses informers with a name, client-go's and Weir's. Each must publish
-// its resourceVersion as a metric after the first list and after a change.
+// TestInformerNamePublishes uses an informer of client-go and an informer of Weir, both with a
+// name. Each must publish its resourceVersion as a metric after the first list and after a change.
 func TestInformerNamePublishes(t *testing.T) {
 	cache.SetInformerMetricsProvider(publishedGauges)
 	server := serve(t, apiserver.Options{})
