@@ -133,8 +133,9 @@ func finalized(o object) bool {
 }
 
 // prepareUpdate checks an update and returns the object to store. For an update of the status
-// subresource, that is old with the status of o. For other updates, it is o with the immutable
-// metadata of old, and with the status of old if the resource has a status subresource.
+// subresource, the result is old with the status of o. For other updates, the result is o with the
+// immutable metadata of old. It also has the status of old if the resource has a status
+// subresource.
 func (s *Server) prepareUpdate(res *servedResource, q request.Path, o, old object) (object, error) {
 	if o.GetName() != old.GetName() || o.GetNamespace() != old.GetNamespace() {
 		return nil, apierrors.NewBadRequest("the name and the namespace of an object cannot change")

@@ -12,8 +12,8 @@
 // returns all stories. Each story has a name and a contract. If an issue has reported a violation
 // of the contract, the story refers to this issue. Rig.Fails names the stories that an
 // implementation is known to fail. The suite reports an error if the implementation passes such a
-// story, so that Rig.Fails stays true. At the end it logs a table of the stories that failed as
-// Rig.Fails states.
+// story, so that Rig.Fails stays true. At the end it logs a table of the stories that failed and
+// that Rig.Fails names.
 //
 // Each story runs in a testing/synctest bubble, and the server uses in-memory connections. Minutes
 // of backoff, resyncs and deadlines therefore cost no real time, and a test can wait until no

@@ -16,8 +16,8 @@ type Rig struct {
 	// not start the informer or send requests. New may change cfg, for example its content types, and
 	// the informer may keep it.
 	New func(cfg *rest.Config, o Options) (Informer, error)
-	// Fails maps the name of each story that the implementation is known to fail to the reason. The
-	// suite reports an error if the implementation passes such a story. Fails may be nil.
+	// Fails contains the names of the stories that the implementation is known to fail, each with the
+	// reason. The suite reports an error if the implementation passes such a story. Fails may be nil.
 	Fails map[string]string
 }
 

@@ -86,7 +86,7 @@ func (s Story) about() string {
 	return fmt.Sprintf("the contract: %s (%s)", s.Contract, s.Issue)
 }
 
-// report logs a table of the stories that failed as Rig.Fails states.
+// report logs a table of the stories that failed and that Rig.Fails names.
 func report(t *testing.T, rig Rig, stories []Story, failed *sync.Map) {
 	t.Helper()
 	var rows strings.Builder

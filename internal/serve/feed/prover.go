@@ -155,9 +155,9 @@ func (p *prover) queryOnce(t *turn) {
 	t.rv, t.err = resourceversion.Number(rv), err
 }
 
-// source returns the source for the next request. If several API servers share one address, a
-// failing server may answer pings for hours, so that its connection stays open. Another source has
-// another connection.
+// source returns the source for the next request; after a failed request, this is the other source,
+// which has a separate connection. That matters if several API servers share one address: a failing
+// server may answer pings for hours, so that its connection stays open.
 func (p *prover) source() source.Source {
 	return p.sources[p.failures.Load()%uint64(len(p.sources))]
 }

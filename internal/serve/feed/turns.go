@@ -11,7 +11,7 @@ import (
 
 // turns sends one request at a time to the upstream while callers wait. A turn is one such request:
 // all callers that wait when it starts share it. One goroutine sends the requests, and ends when no
-// caller waits for another one. close ends it, too. turns is safe for concurrent use.
+// caller waits for the next turn. close ends it, too. turns is safe for concurrent use.
 type turns struct {
 	ctx     context.Context // its end makes request fail
 	request func(*turn)

@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestAuthority checks that a client that trusts the CA accepts each of its certificates. An
-// authority that was written and read back must be able to issue more certificates.
+// TestAuthority checks that a client that trusts the CA accepts each certificate that the CA
+// issues. An authority that was written and read back must be able to issue more certificates.
 func TestAuthority(t *testing.T) {
 	a, err := NewAuthority("ca", 10*time.Hour)
 	check.NoError(t, err)

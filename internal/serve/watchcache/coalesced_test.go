@@ -23,8 +23,8 @@ func (c *lockedClock) Observe(f func(uint64)) {
 	c.storeClock.Observe(f)
 }
 
-// relist calls the function change, and records the changes that it makes as the result of a
-// relist: the store has all of them at the newest version, and the intermediate states are unknown.
+// relist calls the function change. It records the changes of this call as if a relist had found
+// them: the store has all of them at the newest version, and the intermediate states are unknown.
 func (tc *testCache) relist(clock *lockedClock, change func()) {
 	clock.mu.Lock()
 	defer clock.mu.Unlock()

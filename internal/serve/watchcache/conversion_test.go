@@ -63,7 +63,7 @@ func TestNestedKinds(t *testing.T) {
 	}
 }
 
-// Some API versions store fields that they do not have in annotations. TestConvertedAnnotations
+// Some API versions lack fields, and store their values in annotations. TestConvertedAnnotations
 // checks that responses with only metadata lack these annotations.
 func TestConvertedAnnotations(t *testing.T) {
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{

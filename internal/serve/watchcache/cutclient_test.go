@@ -147,8 +147,8 @@ func TestPromptClientStays(t *testing.T) {
 	})
 }
 
-// TestShedSparesThoseSentNothing checks that shedding does not end a watcher for which the server
-// only computes: its client has read everything that was sent.
+// TestShedSparesThoseSentNothing checks that shedding does not end a watcher between two writes:
+// its client has read everything that was sent, and waits for the server.
 func TestShedSparesThoseSentNothing(t *testing.T) {
 	for _, zip := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -145,8 +145,8 @@ func (s *scratch) release(m *matcher, rep *representation) {
 const lastBookmarkBefore = 2 * time.Second
 
 // endInitialEvents sends the bookmark that ends the initial events, if the bookmark is due. The
-// bookmark does not wait for later changes: a client that reads more slowly than changes arrive
-// would never receive it.
+// bookmark does not wait for later changes. Otherwise a client that reads more slowly than changes
+// arrive would never receive it.
 func (wt *watcher) endInitialEvents() error {
 	bookmarks := wt.bookmarks
 	if !bookmarks.initialEvents || !bookmarks.fired || !bookmarks.enabled {

@@ -71,8 +71,8 @@ func TestEndsBetweenEvents(t *testing.T) {
 	}
 }
 
-// TestCloseSendsPendingChanges checks that a watch that is sending changes while the cache closes
-// also sends the change after them.
+// TestCloseSendsPendingChanges checks a watch that is still sending a large change when the cache
+// closes. The watch must also send the second change, which is pending.
 func TestCloseSendsPendingChanges(t *testing.T) {
 	for _, query := range redQueries {
 		synctest.Test(t, func(t *testing.T) {

@@ -133,7 +133,8 @@ func (ds *writeDeadlines) before(then time.Time, at func(*writeDeadline) int64) 
 
 // cut ends the write, and with it the request. It returns false if the write has already ended: the
 // client has then read everything, and a deadline would fail the next write. It also returns false
-// if the write was cut before: an HTTP/2 write continues while the connection accepts nothing.
+// if the write was cut before, because over HTTP/2 a write that was cut continues while the
+// connection accepts nothing.
 func (w pendingWrite) cut() bool {
 	return w.started.Load() == w.start && w.cutWrite.Swap(w.start) != w.start && w.setDeadline(time.Now().Add(-time.Second))
 }
@@ -185,8 +186,8 @@ func (wd *writeDeadline) setDeadline(deadline time.Time) bool {
 // errTooSlow ends a response whose client reads a state too slowly.
 var errTooSlow = errors.New("watchcache: the client reads the state too slowly")
 
-// beginState starts to bound the time that the writes of a state wait, until endState. The client
-// must read rate bytes per second. The time between writes does not count.
+// beginState limits the time that the writes of a state wait for the client, from now until
+// endState. The client must read rate bytes per second. The time between writes does not count.
 func (wd *writeDeadline) beginState(rate int64) {
 	wd.stateSent.Store(0)
 	wd.stateWaited.Store(0)

@@ -8,9 +8,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// patience returns the time after the last fault in which an informer must recover. If faults never
-// end, it recovers by a LIST after several requests, each of which may hang for more than a minute.
-// A chain may take longer, because its replicas recover first and its informer after them.
+// patience returns how long an informer may take to recover after the last fault. If faults never
+// end, it recovers by a LIST, after several requests that may each hang for more than a minute. A
+// chain may take longer, because its replicas recover first and its informer after them.
 func (w *World) patience() time.Duration {
 	switch {
 	case w.besieged():

@@ -9,7 +9,8 @@ import (
 )
 
 // skippedFile is the environment variable with the path of a file. Skip appends a line to that file
-// for each skipped test. make test sets the variable, and prints the file at its end.
+// for each skipped test. make test sets the variable, and prints the file when the tests have
+// ended.
 const skippedFile = "WEIR_SKIPPED"
 
 // Program returns the path of the first of the named programs that the PATH contains. If it

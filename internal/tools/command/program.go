@@ -34,9 +34,10 @@ var (
 func (p Program) Name() string { return path.Base(p.Package) }
 
 // Find looks for the program in the directory of this executable. If the program is missing there,
-// and the working directory is in the checkout from which this executable was built, Find builds
-// the program. It reports the build on log. Building can take minutes and ends with ctx. Otherwise
-// Find searches the PATH. The caller calls done, which removes a program that Find built.
+// Find builds it, but only if the working directory is in the checkout from which this executable
+// was built. In any other directory, Find searches the PATH instead. A build is reported on log; it
+// can take minutes, and ends with ctx. The caller calls done, which removes a program that Find
+// built.
 func (p Program) Find(ctx context.Context, log io.Writer) (file string, done func(), err error) {
 	name := p.Name()
 	if runtime.GOOS == "windows" {

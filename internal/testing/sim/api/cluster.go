@@ -70,8 +70,8 @@ func (c *Cluster) logf(format string, args ...any) {
 	}
 }
 
-// SetSchema changes the bytes that servers send for objects, but no resourceVersion. A change of a
-// conversion or of a default has the same effect.
+// SetSchema changes the bytes that servers send for objects, but no resourceVersion. It simulates a
+// change of a conversion or of a default.
 func (c *Cluster) SetSchema() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
