@@ -208,8 +208,8 @@ func (r *registration) record(e store.Change, err error) error {
 }
 
 // updateValues returns the decoded old and new version of an update. It returns an error if the new
-// version cannot be decoded. If only the old version cannot be decoded, the result was is a
-// placeholder for the old version, which the handler has never received.
+// version cannot be decoded. If only the old version cannot be decoded, the first result is a
+// placeholder for it. The handler has never received that old version.
 func (r *registration) updateValues(e store.Change) (was, is any, err error) {
 	reader := r.informer.indexer.reader
 	if was, is, err = reader.values(&e); err == nil {

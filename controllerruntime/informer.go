@@ -30,8 +30,8 @@ func NewInformer(opts ...Option) func(toolscache.ListerWatcher, runtime.Object, 
 
 type informerFunc = func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
 
-// newInformer returns the function that NewInformer returns. scheme, which may be nil, and server
-// are the defaults of the options Scheme and Server.
+// newInformer returns the function that NewInformer returns. The arguments scheme and server are
+// the defaults of the options Scheme and Server. scheme may be nil.
 func newInformer(s *settings, scheme *runtime.Scheme, server *weir.ServerGroup) informerFunc {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		return clientgo.NewSharedIndexInformerWithOptions(lw, example, resync, indexers, s.optionsOf(example, scheme, server))

@@ -54,8 +54,9 @@ func runProxy(cmd *cobra.Command, args []string) error {
 	return command.Exec(cmd.Context(), path, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 }
 
-// wantsUpstream reports whether the arguments run the proxy without a cluster: no flag selects one
-// and none is configured. It ignores errors in the configuration, which the proxy itself reports.
+// wantsUpstream reports whether the proxy needs an embedded server as its upstream: no flag selects
+// a cluster, and no cluster is configured. It ignores errors in the configuration, which the proxy
+// itself reports.
 func wantsUpstream(args []string) bool {
 	chooses := []string{"--kubeconfig", "--context", "--cluster", "--server", "--help", "-h", "--version", "help"}
 	for _, arg := range args {

@@ -84,9 +84,9 @@ func (s *sheet) Write(p []byte) (int, error) {
 	return s.out.Write(p)
 }
 
-// table prints aligned rows one by one, before it receives later rows; text/tabwriter cannot do
-// that. A column is as wide as its widest cell so far. Callers announce the cells of later rows
-// with fit. A table is not safe for concurrent use.
+// table prints aligned rows. It prints each row immediately, while text/tabwriter would wait for
+// the later rows. A column is as wide as its widest cell so far. Callers announce the cells of
+// later rows with fit. A table is not safe for concurrent use.
 type table struct {
 	out    io.Writer
 	limit  int // runes per line; 0: no limit

@@ -104,8 +104,8 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
-// TestFullDisk checks that the command ends if it cannot write its output. It returns the reason as
-// its error, and does not print it in addition.
+// TestFullDisk checks that the command ends if it cannot write its output. The command must return
+// the reason as its error, and must not print the reason too.
 func TestFullDisk(t *testing.T) {
 	server := startServer(t, 50)
 	for _, args := range [][]string{
