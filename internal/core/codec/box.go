@@ -36,9 +36,9 @@ var (
 	timeBox    = boxOf[metav1.Time]()
 )
 
-// boxing returns the struct types whose pointer fields have boxes: root, the structs inside it such
-// as metadata, spec and status, and owner references. Pointers in elements of other slices have no
-// boxes, because a box per element would cost too much.
+// boxing returns the struct types whose pointer fields have boxes: root, the structs inside root
+// (such as metadata, spec and status), and owner references. Pointers in elements of other slices
+// have no boxes, because a box per element would cost too much.
 func boxing(root reflect.Type) map[reflect.Type]bool {
 	found := map[reflect.Type]bool{reflect.TypeFor[metav1.OwnerReference](): true}
 	var add func(t reflect.Type)

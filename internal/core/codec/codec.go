@@ -149,7 +149,7 @@ func (c *Codec) decode(raw []byte, sharing bool) (value any, err error) {
 
 // setTypeMeta sets the kind of an object if necessary, and returns the object. A
 // PartialObjectMetadata receives the example's kind. An unstructured object without a kind receives
-// the kind that its list states, or else the example's. If there is neither, the object is
+// the kind that its list states, or else the example's. If neither kind is known, the object is
 // unchanged.
 func (c *Codec) setTypeMeta(object any) any {
 	switch object := object.(type) {

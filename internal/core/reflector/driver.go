@@ -101,8 +101,8 @@ func (d *driver) next(ask action) (in input) {
 	return in
 }
 
-// performAtOnce executes a if that needs no waiting. It returns true, without executing a, if a is
-// a request or a wait.
+// performAtOnce executes an action that is not a request or a wait. For a request or a wait it does
+// nothing and returns true.
 func (d *driver) performAtOnce(a action) (ask bool) {
 	sink := d.r.sink
 	switch a := a.(type) {
@@ -156,8 +156,8 @@ func (d *driver) endReplace(rv string) {
 	d.probe.setResourceVersion(d.sinkRV)
 }
 
-// request executes a: it sends a request and blocks until the response arrives, or it waits for a
-// time. It returns the outcome.
+// request executes the action a: it sends a request and blocks until the response arrives, or it
+// waits for a time. It returns the outcome.
 func (d *driver) request(a action) input {
 	d.close()
 	d.pending = nil

@@ -69,8 +69,8 @@ type Error struct {
 	Phase    Phase // the phase in which the request failed: Asking, Listing or Watching
 	Sentinel error // one of this package's sentinels
 	Err      error // the cause; nil if the sentinel says everything
-	// Request is true if a request failed, or the body of a LIST. It is false if the stream of a WATCH
-	// failed, or if the server reported something that cannot be correct.
+	// Request is true if a request, or the body of a LIST, failed. It is false if the stream of a
+	// WATCH failed, or if the server reported something that cannot be correct.
 	Request bool
 }
 

@@ -301,7 +301,7 @@ type Sink interface {
 }
 
 // Refusal is an error of Sink.Take for an object that the sink would also refuse if a list
-// contained it. The reflector does not list because of it.
+// contained it. So the reflector does not list after a Refusal.
 type Refusal struct{ Err error }
 
 func (r Refusal) Error() string { return fmt.Sprintf("refused: %v", r.Err) }

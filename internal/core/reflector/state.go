@@ -230,7 +230,7 @@ func (s *state) counts() bool {
 	return s.empty >= 0 && s.stood >= 0 && s.unheard >= 0 && s.cheapFailures <= min(s.attempt, maxCheapFailures) && s.missing <= maxMissing && s.refused <= maxRefused && s.behind.rounds <= maxRounds
 }
 
-// mustHold panics, with both states and the input, if the state after a step violates a rule.
+// If the state after a step violates a rule, mustHold panics with both states and the input.
 func mustHold(before, after state, in input) {
 	if err := after.check(); err != nil {
 		before.cfg, after.cfg = nil, nil

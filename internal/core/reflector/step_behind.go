@@ -12,9 +12,9 @@ import (
 var errElsewhere = errors.New("found by another reflector of the server")
 
 const (
-	// agreeing is a number of responses that the server has not reached the store's version. After
-	// them, the reflector concludes that the server went back in time. Between these responses, the
-	// versions that the server reports must not become lower.
+	// The reflector concludes that the server went back in time when agreeing responses have said that
+	// the server has not reached the store's version. Between these responses, the versions that the
+	// server reports must not become lower.
 	agreeing = 2
 	// maxRounds is how often a server may report a version that is older than the store's. After that,
 	// the reflector concludes that the server went back, even if the server's responses contradict
@@ -47,8 +47,8 @@ const (
 // is known to be behind rv.
 type behind struct {
 	at string // the newest resourceVersion that the server last reported
-	// denied counts the responses that the server has not reached rv. It starts again when the server
-	// reports a lower version than before.
+	// denied counts the responses that say that the server has not reached rv. The count starts again
+	// when the server reports a lower version than before.
 	denied              int
 	rounds              int // reports of a resourceVersion older than rv
 	unansweredQuestions int // requests for its newest resourceVersion that got no response
@@ -162,8 +162,8 @@ func otherScheme(a, b string) bool {
 }
 
 // least returns the lowest version that a state of the server may have: the store's version. The
-// store also contains the objects of a list that failed before its end, so least includes the
-// versions of these objects.
+// store also contains the objects of a list that failed before its end. So the result is not older
+// than the newest of these objects.
 func (m *machine) least() string { return resourceversion.Newest(m.brokenListRV, m.rv) }
 
 // deny counts a response in which the server denies that it has reached rv. It then requests the

@@ -39,8 +39,8 @@ func (m *machine) list() {
 	}
 }
 
-// askListFloor requests the server's newest resourceVersion, which the list must have reached. The
-// list follows, even if this request fails.
+// askListFloor requests the server's newest resourceVersion. The list that follows must not be
+// older than this version. It follows even if this request fails.
 func (m *machine) askListFloor() {
 	m.askingListFloor, m.request = true, reqNewest
 	m.goOn()

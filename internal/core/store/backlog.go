@@ -1,6 +1,6 @@
 package store
 
-// backlog stores for a cursor the changes that the log dropped before the cursor read them. It has
+// backlog stores the changes of one cursor that the log dropped before the cursor read them. It has
 // one entry for each key. If byUID is set, it has one entry for each object (uid) that had the key.
 //
 // A backlog uses memory for its entries. Each entry keeps in memory the version that the cursor saw

@@ -100,7 +100,8 @@ func (b *batch) add(p *pending) *pending {
 // the text of the uid in raw.
 func (b *batch) addUnpacked(s *Store, change *pending, raw, uid []byte) {
 	p := b.add(change)
-	// If append moves raws to new memory, earlier changes still refer to the old memory.
+	// If append moves raws to new memory, earlier changes still refer to the old memory, which keeps
+	// their bytes.
 	from := len(b.raws)
 	b.raws = p.New.cutUID(b.raws, raw, uid)
 	p.raw = b.raws[from:len(b.raws):len(b.raws)]

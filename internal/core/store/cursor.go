@@ -200,8 +200,8 @@ func (c *Cursor) nextChanges(dst []Change, first bool) int {
 	return n
 }
 
-// readChunk reads a chunk. last reports whether c was the last cursor that had not passed the log's
-// oldest record, so that the log can be trimmed now.
+// readChunk reads a chunk. last is true if c was the last cursor that had not passed the log's
+// oldest record. Then the log can be trimmed now.
 func (c *Cursor) readChunk(dst []Change, first bool) (n int, last bool) {
 	now := time.Now()
 	l := c.log
@@ -271,7 +271,7 @@ func (c *Cursor) revision() uint64 {
 func (c *Cursor) Saw(o *Object) bool {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
-	// A version that is replaced or deleted loses its owners before that change is in the log.
+	// A version that is replaced or deleted loses its owners before the log contains this change.
 	return o.live() && !c.initial && o.revision < c.pos && c.backlog.entries[o.key] == nil
 }
 

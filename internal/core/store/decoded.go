@@ -9,9 +9,9 @@ import (
 	"github.com/weirproject/weir/internal/core/views"
 )
 
-// decodedEntry is an object's decoded value. At first only a weak pointer refers to the value, so
-// that it stays in memory as long as a caller uses it. If the value is read again soon after the
-// first read, a strong pointer also refers to the value. The strong pointer is dropped when the
+// decodedEntry is an object's decoded value. At first only a weak pointer refers to the value. Then
+// the value stays in memory only as long as a caller uses it. If the value is read again soon after
+// the first read, a strong pointer also refers to the value. The strong pointer is dropped when the
 // value is idle or evicted; see decodedCache.
 type decodedEntry struct {
 	strong atomic.Pointer[decodedBox]

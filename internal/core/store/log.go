@@ -25,7 +25,7 @@ type Change struct {
 	// resourceVersion that was passed to Writer.Delete, or the resourceVersion of the list that did
 	// not contain the object. It is 0 if it is unknown or not an integer.
 	ResourceVersion uint64
-	// Initial is true if Old is nil and the change is part of the cursor's initial state or of a
+	// Initial is true if Old is nil, and the change is part of the cursor's initial state, or of a
 	// writer's first replace (its first list). client-go calls this isInInitialList.
 	Initial bool
 	// Awaited is true if Cursor.SyncedThrough has waited until Next returned this change. That is so

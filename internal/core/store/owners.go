@@ -11,7 +11,7 @@ import (
 // events while another continues. So the version in the table records, with one bit for each owner,
 // what each source reported last about the key:
 //
-//   - owners: the source has the object. The store deletes the object with its last owner.
+//   - owners: the source has the object. An object without owners is deleted from the store.
 //   - puts, a subset of owners: the source has the object in exactly this version.
 //   - marks, a subset of owners: the source has reported the object after the writer's
 //     BeginReplace.
@@ -108,8 +108,8 @@ func (w *Writer) order(o, held *Object) order {
 	return newer
 }
 
-// noteReceived records that the source reported version rv of an object that has another version in
-// the table.
+// noteReceived records that the source reported version rv of an object whose version in the table
+// (held) is a different one.
 func (w *Writer) noteReceived(held *Object, rv uint64) {
 	if rv <= w.progress.rv && w.progress.serverGen == w.serverGen {
 		return
@@ -327,7 +327,7 @@ type deletion struct {
 	// rv is the resourceVersion of the deletion, or an estimate (see exact). A source that is current
 	// to rv has reported what happened to the object.
 	rv uint64
-	// Versions of the key below supersedes are older than the deletion.
+	// Versions of the key that are lower than supersedes are older than the deletion.
 	supersedes uint64
 	// If rv is an estimate, versions up to goneUpTo are not added again: see record.
 	goneUpTo  uint64

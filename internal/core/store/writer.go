@@ -374,8 +374,8 @@ func (w *Writer) compare(o *Object, received []byte) (held *Object, came order) 
 }
 
 // sameContent is called if the received bytes and the version in the table have different
-// fingerprints. It reports whether their content is the same nevertheless: another server may send
-// the members of a JSON object in another order.
+// fingerprints. It reports whether their content is the same nevertheless: a different server may
+// send the members of a JSON object in a different order.
 func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
 	enc := w.s.decoder.encoding
 	if enc != wire.JSON || len(received) == 0 || held.size == 0 || held.sum == 0 || held.flags&flagMade != 0 {
@@ -460,9 +460,9 @@ func (w *Writer) delete(m *wire.Meta, raw []byte, missed bool, setFinal func(o *
 // resourceVersions, and EndReplace also deletes objects whose resourceVersions are higher than the
 // list's.
 //
-// If a replace with rebase is aborted and the next replace also starts with rebase, the store
-// assumes that the server was restored a second time. If the source has reported nothing between
-// the two, the store does not assume this.
+// A replace with rebase may be aborted, and the next replace may also start with rebase. Then, if
+// the source has reported something between the two, the store assumes that the server was restored
+// a second time.
 func (w *Writer) BeginReplace(rebase bool) {
 	for _, outdated := range w.beginReplace(rebase) {
 		outdated()
@@ -597,7 +597,7 @@ func (w *Writer) Remove() {
 }
 
 // Progress records that the writer is current to resourceVersion, the version of a bookmark or
-// event, with the objects that it has put so far. The new version takes effect when the batch is
+// event: it has put all changes up to that version. The new version takes effect when the batch is
 // flushed, or immediately if the batch is empty. Progress ignores "".
 func (w *Writer) Progress(resourceVersion string) {
 	w.s.writing.Lock()

@@ -28,8 +28,8 @@ const (
 	UnstructuredList
 )
 
-// ListWriter writes objects as the body of a LIST. It does not buffer: if the items are small, w
-// should be a buffered writer. It is not safe for concurrent use.
+// ListWriter writes objects as the body of a LIST. It does not buffer: if the items are small, the
+// underlying writer should be buffered. It is not safe for concurrent use.
 type ListWriter struct {
 	// Form is the form of a JSON list. It must be set before the first write.
 	Form     ListForm
@@ -69,7 +69,7 @@ func (l *ListWriter) WriteItem(object []byte) error {
 	return l.fail(err)
 }
 
-// StartItem writes the bytes that precede an item of size bytes. The caller must then write the
+// StartItem writes the bytes that precede an item of the given size. The caller must then write the
 // whole item to the underlying writer. Use StartItem instead of WriteItem to encode an item
 // directly into the underlying writer. It returns the same errors as WriteItem.
 func (l *ListWriter) StartItem(size int) error {

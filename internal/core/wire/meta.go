@@ -131,7 +131,7 @@ func AppendKey(dst []byte, m *Meta) []byte {
 	return append(dst, m.Name...)
 }
 
-// lookup returns the value of the last entry whose key is key.
+// lookup returns the value of the last entry with the given key.
 func (m *Meta) lookup(field uint32, entries []byte, key string) (value []byte, found bool) {
 	m.each(field, entries, func(k, v []byte) bool {
 		if string(k) == key {

@@ -130,8 +130,8 @@ func (p *protoList) envelopeField() (raw bool, err error) {
 	return false, p.list.typeMeta.readProto(v, p.buf.off-int64(len(v)))
 }
 
-// openList reads the length of the list message. It returns an error for kinds that are not lists,
-// because field 2 of another kind may not be its items. The error for a Status is a *StatusError.
+// openList reads the length of the list message. It returns an error if the kind is not a list,
+// because field 2 of other kinds need not contain items. The error for a Status is a *StatusError.
 func (p *protoList) openList(at int64) error {
 	n, err := p.varint("list")
 	if err != nil {
