@@ -88,9 +88,9 @@ func TestRenamingTransformOfBytes(t *testing.T) {
 	holds()
 }
 
-// TestRenamedAndRefused checks that a renamed object keeps its stored version if the transform
-// fails for the next version. The next version is in an event or in a relist. A DELETED event must
-// delete the object even if the transform fails for the final state.
+// TestRenamedAndRefused checks that a renamed object keeps its stored version if a relist contains
+// a later version for which the transform fails. A DELETED event must delete the object even if the
+// transform fails for the final state.
 func TestRenamedAndRefused(t *testing.T) {
 	t.Run("bytes", func(t *testing.T) { renamedAndRefused(t, false) })
 	t.Run("objects", func(t *testing.T) { renamedAndRefused(t, true) })
