@@ -13,7 +13,7 @@ import (
 type Op uint8
 
 const (
-	List       Op = iota + 1 // a GET of the pods, of all or of one namespace; one List per page
+	List       Op = iota + 1 // a GET of the pods of one or all namespaces; one List per page
 	Watch                    // a GET of all pods with watch=true
 	Version                  // a GET of /version
 	Namespaces               // a GET of the namespaces that have pods

@@ -52,7 +52,7 @@ func TestRelistIsCoalesced(t *testing.T) {
 				var clock *lockedClock
 				tc := newTestCache(t, 0, func(c *Config) { clock = &lockedClock{storeClock: storeClock{c.Store}}; c.Clock = clock })
 				defer tc.close()
-				tc.put("ns", "a", "red") // 101
+				tc.put("ns", "a", "red") // at 101
 				tc.put("ns", "b", "red")
 				tc.put("ns", "c", "red")
 				// Both watches use the hub: by one value of the label, and by two values.
@@ -62,12 +62,12 @@ func TestRelistIsCoalesced(t *testing.T) {
 					synctest.Wait()
 					first := tc.rv
 					tc.relist(clock, func() {
-						tc.put("ns", "b", "red")  // +1
-						tc.put("ns", "a", "blue") // +2
-						tc.put("ns", "c", "red")  // +3
+						tc.put("ns", "b", "red")  // at first+1
+						tc.put("ns", "a", "blue") // at first+2
+						tc.put("ns", "c", "red")  // at first+3
 					})
 					synctest.Wait()
-					tc.put("ns", "a", "red") // +5
+					tc.put("ns", "a", "red") // at first+5
 					synctest.Wait()
 					at := func(format string, n uint64) string { return fmt.Sprintf(format, first+n) }
 					want := []string{at("DELETED ns/a@%d", 0), at("MODIFIED ns/b@%d", 1), at("MODIFIED ns/c@%d", 3), at("ADDED ns/a@%d", 5)}

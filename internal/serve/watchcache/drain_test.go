@@ -55,7 +55,7 @@ func TestDrain(t *testing.T) {
 		const over = 10 * time.Second
 		begun := time.Now()
 		tc.cache.Drain(over)
-		tc.cache.Drain(0) // does nothing
+		tc.cache.Drain(0) // a second drain does nothing
 		synctest.Wait()
 		late := tc.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + resourceversion.Format(first))
 		red := tc.put("ns", "second", "red").rv

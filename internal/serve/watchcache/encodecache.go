@@ -130,7 +130,7 @@ const shareAbove = 8 << 10
 // safe for concurrent use.
 type sharedBodies struct {
 	mu   sync.Mutex
-	open map[encodeKey]*sharedBody // without an event
+	open map[encodeKey]*sharedBody // the keys have no event
 }
 
 // errEncoding is the error of the GETs that share a body if the GET that encodes it panics.

@@ -59,7 +59,7 @@ func (tc *testCache) churn(many int, every time.Duration) (stop func()) {
 func TestLaggard(t *testing.T) {
 	const many, every = 200, 5 * time.Millisecond
 	for _, query := range []string{"", "&labelSelector=color%3Dred"} { // without and with the hub
-		for _, logBytes := range []int64{10 << 10, 64 << 20} { // falls behind the log, or does not
+		for _, logBytes := range []int64{10 << 10, 64 << 20} { // falls behind the log or keeps up
 			t.Run(fmt.Sprint(query, logBytes), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					tc := newTestCache(t, logBytes, func(c *Config) { c.BookmarkInterval = 3 * time.Second })

@@ -23,7 +23,7 @@ type state struct {
 	rv   uint64
 	sn   *store.Snapshot
 	old  map[string]*store.Object // the key's version at rv; nil: absent
-	keys []string                 // of old, sorted
+	keys []string                 // the keys of old, sorted
 }
 
 // oldBytes returns the bytes of the older versions.

@@ -260,7 +260,7 @@ func TestChangeQueue(t *testing.T) {
 			t.Errorf("%d in order: got %+v, want %+v", from, q.changes, want)
 		}
 		taken := make([]store.Change, 1)
-		for range 10 * batch { // the queue compacts itself
+		for range 10 * batch { // enough changes that the queue compacts itself
 			q.add(store.Change{Revision: 9, Old: a3, New: a1})
 			q.take(taken)
 			q.check(taken)

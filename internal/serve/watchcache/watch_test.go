@@ -152,7 +152,7 @@ func resumeAnywhere(t *testing.T, events []string, history map[uint64]map[string
 		}
 		for key := range state {
 			stale := true
-			for rv := last; rv <= tc.rv; rv++ { // if key was red at last or later, the watch will delete it
+			for rv := last; rv <= tc.rv; rv++ { // red at version last or later: will be deleted
 				if _, red := history[rv][key]; red {
 					stale = false
 					break
@@ -204,8 +204,8 @@ func TestStoreClock(t *testing.T) {
 		tc.writer.Progress("104") // a bookmark from the upstream
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
-		tc.put("ns", "b", "red") // 105
-		tc.put("ns", "c", "red") // 106
+		tc.put("ns", "b", "red") // at 105
+		tc.put("ns", "c", "red") // at 106
 		synctest.Wait()
 		if got := bookmarked.events(t); !slices.Equal(got, []string{"BOOKMARK@104", "ADDED ns/b@105", "ADDED ns/c@106"}) {
 			t.Errorf("got %v", got)

@@ -134,7 +134,7 @@ func (w *filledWriter) Write(p []byte) (int, error) {
 // TestGzipEndTimeout checks that the cache also cuts off a client that does not read the last bytes
 // of a compressed response.
 func TestGzipEndTimeout(t *testing.T) {
-	const head = 10 // of a gzip member, in bytes
+	const head = 10 // size of a gzip member's header, in bytes
 	for query, size := range map[string]int{
 		"": 2 * gzipAbove,
 		"watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=36000": 1,

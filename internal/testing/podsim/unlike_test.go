@@ -215,7 +215,7 @@ func shape(pod *corev1.Pod) string {
 func TestShapes(t *testing.T) {
 	for name, want := range map[string]struct{ workload, alone int }{
 		"alike":  {1, 1},
-		"unlike": {100, 400}, // there are 100 workloads, and 400 pods without one
+		"unlike": {100, 400}, // there are 100 workloads, and 400 pods without a workload
 		"random": {1_600, 400},
 	} {
 		p := makers[name](2_000, 4)

@@ -21,7 +21,7 @@ type watch struct {
 	minimum     int64 // it sends nothing until the cache has reached this revision
 	state       bool  // it sends the whole state before changes
 	end         bool  // a bookmark follows the state
-	stated      bool  // fill has just produced the whole state, in schema
+	stated      bool  // fill has just produced the whole state; schema is its schema
 	schema      int
 	deadline    time.Duration
 	bookmark    time.Duration // the time of the next bookmark
