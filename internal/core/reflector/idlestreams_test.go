@@ -161,8 +161,8 @@ func TestSlowProbes(t *testing.T) {
 }
 
 // TestJoinedVersions checks a ListerWatcher whose resourceVersion is a text that joins the versions
-// of several lists. It changes with each resource of these lists. When a watch has ended, the
-// reflector must watch again without a probe or a list. Over hours, it must send few lists.
+// of several lists. The text changes when any of these versions changes. When a watch has ended,
+// the reflector must watch again without a probe or a list. Over hours, it must send few lists.
 func TestJoinedVersions(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		watch := h.idleFor(5*time.Second, true)

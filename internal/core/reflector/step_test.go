@@ -141,7 +141,7 @@ func checkWalk(before, after state, in input, actions []action, wentBack bool) e
 	return nil
 }
 
-// failures are the errors that happen may return.
+// failures are the errors that the function happen may return.
 var failures = func() (all []error) {
 	for _, what := range []string{"refused", "broken-off", "truncated", "malformed", "no-bookmark", "too-large", "event-410",
 		"http-400", "http-401", "http-403", "http-404", "http-405", "http-410", "http-422", "http-429", "http-500", "http-502"} {

@@ -159,7 +159,8 @@ func (m *merged) at(n int) map[string]*mergedVersion {
 	return state
 }
 
-// cache draws a watch cache of the history at random: it receives each change, or lists again.
+// cache draws a watch cache of the server at random. The cache receives the changes of the history
+// one by one, and sometimes lists again instead.
 func (m *merged) cache() *mergedCache {
 	c := &mergedCache{points: []mergedPoint{{rv: m.history[0].rv}}}
 	c.log = append(c.log, m.history[0])

@@ -18,13 +18,13 @@ import (
 var modelSeeds = flag.Uint64("seeds", 60, "how many seeds TestAgainstModel runs")
 
 // TestAgainstModel lets several writers follow one server at different paces, and compares the
-// store with the reports that the writers received. The store must have an object exactly while the
-// last report of at least one source says that the object exists, in the newest reported version. A
-// source may list an older state than another source, break off, and repeat reports. Objects appear
-// in a source, and disappear from it, when their labels change. The server changes the bytes that
-// it sends, and is restored. When all sources have caught up, the store must have the server's
-// state. The test also checks cursors of random pace over a tiny log, snapshots that are read again
-// later, and indexes.
+// store with the reports that the writers received. The store must have an object if and only if
+// the last report of at least one source says that the object exists. The stored version must be
+// the newest reported one. A source may list an older state than another source, break off, and
+// repeat reports. Objects appear in a source, and disappear from it, when their labels change. The
+// server changes the bytes that it sends, and is restored. When all sources have caught up, the
+// store must have the server's state. The test also checks cursors of random pace over a tiny log,
+// snapshots that are read again later, and indexes.
 func TestAgainstModel(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	steps := 2000

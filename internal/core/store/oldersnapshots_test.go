@@ -79,8 +79,8 @@ func TestFuncIndexAgainstOlderSnapshots(t *testing.T) {
 	}
 }
 
-// walk returns the keys that a function has under each value in a snapshot, and the keys for which
-// it fails.
+// walk calls a function for all objects of a snapshot. It returns, for each value, the keys of the
+// objects for which the function returns this value, and the keys for which the function fails.
 func walk(t *testing.T, sn *Snapshot, values func(any) ([]string, error)) (keys map[string][]string, fails []string) {
 	t.Helper()
 	keys = map[string][]string{}

@@ -154,8 +154,8 @@ func TestValuesInitial(t *testing.T) {
 	}
 }
 
-// TestValuesAreBounded checks that the log keeps values of at most LogBytes, or of half of the
-// budget, for the oldest changes. The values of readers must fit the rest of the budget.
+// TestValuesAreBounded checks that the log keeps the values of the oldest changes: at most
+// LogBytes, and at most half of the budget. The values of readers must fit the rest of the budget.
 func TestValuesAreBounded(t *testing.T) {
 	for name, bound := range map[string]func(*Config){
 		"log":    func(c *Config) { c.LogBytes = 20_000 },
