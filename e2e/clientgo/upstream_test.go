@@ -146,7 +146,7 @@ func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 }
 
 // dropInternals removes the functions that use internals. It then removes the functions that use a
-// removed function, until there are none.
+// removed function, until no such function is left.
 func dropInternals(file *ast.File) {
 	private := slices.Clone(internals)
 	for before := 0; before != len(private); {

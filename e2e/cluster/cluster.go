@@ -1,7 +1,7 @@
 // Package cluster runs a real kube-apiserver and a real etcd, for end-to-end tests and
-// measurements. They listen on loopback, and store their files in a temporary directory. The
-// package builds both programs from their Go modules (see Build), and requires only the go command.
-// It runs on Unix. BuildClients and StartProgram build and run kube-controller-manager,
+// measurements. Both servers listen on loopback, and store their files in a temporary directory.
+// The package builds both programs from their Go modules (see Build), and requires only the go
+// command. It runs on Unix. BuildClients and StartProgram build and run kube-controller-manager,
 // kube-scheduler and kubectl.
 package cluster
 

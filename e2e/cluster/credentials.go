@@ -27,8 +27,8 @@ type credentials struct {
 }
 
 // newCredentials generates a token for the admin and each user, and a key to sign service account
-// tokens. It writes tokens and key into dir, from which the API server reads them. It returns an
-// error if a user's name is empty or occurs twice.
+// tokens. It writes the tokens and the key into dir, from which the API server reads them. It
+// returns an error if a user's name is empty or occurs twice.
 func newCredentials(dir string, users []User) (*credentials, error) {
 	c := &credentials{tokens: map[string]string{}}
 	path := filepath.Join(dir, tokenFile)

@@ -13,10 +13,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Main runs the tests of a package that share a cluster. It returns the exit code for TestMain. The
-// context of start ends after limit; start must have started the cluster by then. If start fails
-// after the cluster was started, it must return both the cluster and the error. Main stops the
-// cluster after the tests. It keeps the servers' logs if a test or start fails.
+// Main runs the tests of a package that share a cluster. It returns the exit code for TestMain. It
+// calls the function start, whose context ends after limit; start must have started the cluster by
+// then. If start fails after the cluster was started, it must return both the cluster and the
+// error. Main stops the cluster after the tests. It keeps the servers' logs if a test or start
+// fails.
 func Main(m *testing.M, limit time.Duration, start func(ctx context.Context) (*Cluster, error)) int {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	c, err := start(ctx)

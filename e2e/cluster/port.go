@@ -9,7 +9,7 @@ import (
 )
 
 // The ports are below the range from which the kernel assigns ports to outgoing connections. A port
-// therefore stays free while its server restarts.
+// therefore usually stays free while its server restarts.
 const (
 	firstPort = 20_000
 	lastPort  = 31_999

@@ -209,8 +209,8 @@ func (h reviewing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// review decodes a review from the request, calls decide to fill in its status, and returns it. On
-// a decoding error, review answers 400 and returns nil.
+// review decodes a review from the request. It calls the function decide, which fills in the status
+// of the review, and returns the review. On a decoding error, review answers 400 and returns nil.
 func review[T any](w http.ResponseWriter, r *http.Request, decide func(*T)) any {
 	o := new(T)
 	if err := json.NewDecoder(r.Body).Decode(o); err != nil {

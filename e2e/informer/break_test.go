@@ -100,8 +100,8 @@ func TestHistoryCompacted(t *testing.T) {
 	}
 }
 
-// bodyHook calls do once, when at least the given number of bytes of a response body have been
-// read.
+// bodyHook calls the function do once, when at least the given number of bytes of a response body
+// have been read.
 type bodyHook struct {
 	after int
 	do    func()

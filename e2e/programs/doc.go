@@ -1,11 +1,12 @@
 // Package programs runs existing programs with a real kube-apiserver: unchanged, and changed to use
-// Weir's drop-in for client-go. It checks that both have the same result, and measures both.
+// Weir's drop-in for client-go. It checks that the unchanged and the changed program have the same
+// result, and measures both.
 //
 // In the changed program, at least one informer of the drop-in must read its watches itself.
 // Otherwise the change has no effect, and the test fails.
 //
-// A program that only reads must report the same objects after changes. A program that writes runs
-// on a separate cluster each time, and must have the same effect:
+// If a program only reads, both must report the same objects after objects have changed. If a
+// program writes, each runs on a separate cluster, and both must have the same effect:
 //
 // - kube-scheduler must bind the same pods to the same nodes.
 // - kube-controller-manager must produce the expected objects after each step of a script.
@@ -20,8 +21,8 @@
 // Weir's requirement raises client-go to 0.37 in both builds. Two programs need more changes of
 // their requirements:
 //
-//   - The descheduler's own go.mod replaces k8s.io/kube-openapi, because the version that it requires
-//     is not available. The go.mod in the directory descheduler has the same replacement. With
+//   - The descheduler's own go.mod replaces k8s.io/kube-openapi, because the required version is
+//     not available. The go.mod in the directory descheduler has the same replacement. With
 //     client-go 0.37, the descheduler also needs k8s.io/component-helpers 0.37.
 //   - The directory of external-dns replaces github.com/openshift/api, because the required version
 //     is not available. Version 0.23 of external-dns needs Go 1.27.

@@ -23,10 +23,10 @@ type observer struct {
 	// command line arguments. It may be nil.
 	prepare func(t *testing.T, ctx context.Context, w *world) (args []string)
 	// count returns the number of objects that the program reports when it has received all of them.
-	// nil means the number of pods.
+	// If count is nil, this is the number of pods.
 	count func(w *world) int
 	// change changes objects. It returns a text that the program reports only after it has received
-	// the last change. nil means that some pods change.
+	// the last change. If change is nil, some pods change.
 	change func(t *testing.T, ctx context.Context, w *world) (last string)
 }
 

@@ -87,8 +87,8 @@ func TestCurrentReads(t *testing.T) {
 	}
 	granted(t, ctx, "reader", readPods)
 	var line cutter
-	// If the last stream of an HTTP/2 connection ends while its client is closed, the connection stays
-	// open.
+	// When a client is closed, it closes its idle connections. An HTTP/2 connection whose last stream
+	// ends meanwhile stays open.
 	t.Cleanup(line.cutAll)
 	var replicas []*kubernetes.Clientset
 	var servers []*proxy.Server

@@ -131,7 +131,7 @@ func readyz(t *testing.T, ctx context.Context, s *proxy.Server) int {
 }
 
 // through returns a client configuration for the proxy with the credentials of cfg. If cfg is nil,
-// it has no credentials.
+// the configuration has no credentials.
 func through(t *testing.T, s *proxy.Server, cfg *rest.Config) *rest.Config {
 	t.Helper()
 	out := &rest.Config{Host: s.URL(), QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: s.CAData()}}

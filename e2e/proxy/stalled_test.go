@@ -25,8 +25,8 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// stall delays all data that its connections receive, from begin to end. It simulates a network
-// that loses packets.
+// stall delays all data that its connections receive, from the call of begin to the call of end. It
+// simulates a network that loses packets.
 type stall struct {
 	mu   sync.Mutex
 	open chan struct{} // closed unless data is delayed

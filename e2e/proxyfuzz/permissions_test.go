@@ -160,7 +160,7 @@ func (w *world) may(t *testing.T, ctx context.Context, who, what, where string) 
 }
 
 // asCanary sends a GET of a secret to the proxy, as the canary, and returns the status code. The
-// proxy answers it from its cache.
+// proxy answers the GET from its cache.
 func (w *world) asCanary(t *testing.T, ctx context.Context, who string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.proxy.URL()+"/api/v1/namespaces/mine/secrets/key?resourceVersion=0", nil)

@@ -201,8 +201,8 @@ func misspelt(d dice, path string) string {
 	return "/" + path
 }
 
-// write adds a random body to a write. A DELETE has no body, because a server would ignore the
-// query's dryRun if there were one.
+// write adds a random body to a write. A DELETE gets no body, because a server ignores the query's
+// dryRun if a DELETE has a body.
 func (q *request) write(d dice, r *resource) {
 	if q.method == http.MethodDelete {
 		return

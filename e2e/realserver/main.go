@@ -1,5 +1,5 @@
 // Command realserver runs a real kube-apiserver and etcd on loopback until it is interrupted. It
-// fills them with simulated pods. When the API server has all the pods, it prints the path of a
+// writes simulated pods to etcd. When the API server has all the pods, it prints the path of a
 // kubeconfig on stdout. It prints everything else on stderr.
 package main
 

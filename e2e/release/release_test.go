@@ -128,8 +128,8 @@ func publish(t *testing.T, repository string) (dir string) {
 }
 
 // offline returns environment variables for a go command with an empty module cache. The go command
-// gets released modules from the directory proxy. It gets other modules from this machine's module
-// cache, or else from the usual module proxy.
+// gets released modules from the module proxy in the directory proxy. It gets other modules from
+// this machine's module cache, or else from the usual module proxy.
 func offline(t *testing.T, proxy string) []string {
 	t.Helper()
 	cache := strings.TrimSpace(run(t, ".", nil, "go", "env", "GOMODCACHE"))

@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestAPIDiff removes a name after a release. It checks that scripts/apidiff reports the removed
-// name, and no package without changes, until CHANGELOG.md mentions the name.
+// TestAPIDiff removes a name after a release. Until CHANGELOG.md mentions the name, scripts/apidiff
+// must report the name. It must not report packages without changes.
 func TestAPIDiff(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", "--no-tags", topLevel(t), clone)
@@ -84,7 +84,7 @@ func TestImage(t *testing.T) {
 }
 
 // checkBill checks that a bill of materials describes the program with this name and version. It
-// must contain a module whose package URL starts with purl, with a checksum.
+// must contain a module whose package URL starts with purl, and a checksum of this module.
 func checkBill(t *testing.T, file, name, purl string) {
 	t.Helper()
 	type component struct {

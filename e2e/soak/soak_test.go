@@ -121,7 +121,7 @@ func (w *world) allControls(ctx context.Context, r *report) (out []*subject) {
 }
 
 // with sets the result of each subject. It uses the result of an earlier subject with the same
-// name, and otherwise adds one to the report.
+// name. Without such a subject, it adds a result to the report.
 func (r *report) with(subjects []*subject) []*subject {
 next:
 	for _, s := range subjects {

@@ -24,7 +24,7 @@ import (
 )
 
 // difference is an intended difference between the watch cache and kube-apiserver's cache. The
-// failing sub-tests must fail, each with the error complain. The rest of the suite must pass.
+// sub-tests in failing must fail, each with the error in complain. The rest of the suite must pass.
 type difference struct {
 	reason   string
 	failing  []string // sub-tests

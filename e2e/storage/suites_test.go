@@ -36,7 +36,7 @@ func reads(name string, run func(context.Context, *testing.T, apistorage.Interfa
 }
 
 // pages returns a suite that can also check the number of requests to etcd. Reads send no request
-// to etcd here, so pages passes no such check.
+// to etcd here, so pages passes nil for this check.
 func pages(name string, run func(context.Context, *testing.T, apistorage.Interface, upstream.CallsValidation)) suite {
 	return reads(name, func(ctx context.Context, t *testing.T, s apistorage.Interface) { run(ctx, t, s, nil) })
 }

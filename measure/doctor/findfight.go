@@ -164,7 +164,7 @@ type share struct {
 const maxWriters = 8
 
 // objects contains the objects with the most writes, up to maxWritten. If there are more objects,
-// one with more than a 2,048th of all writes is never removed (Misra-Gries).
+// an object with more than a 2,048th of all writes is never removed (Misra-Gries).
 type objects struct {
 	byName map[string]*objectWrites
 }

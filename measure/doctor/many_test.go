@@ -118,8 +118,8 @@ func TestManyEvents(t *testing.T) {
 	}
 }
 
-// BenchmarkAdd parses and counts events of level Metadata, and makes predictions. Logs of gigabytes
-// need at least 150 MB/s.
+// BenchmarkAdd parses and counts events of level Metadata, and makes predictions. The target is at
+// least 150 MB/s, because logs can have gigabytes.
 func BenchmarkAdd(b *testing.B) {
 	w := newWorld(1)
 	w.innocents()

@@ -50,7 +50,7 @@ type ListCounts struct {
 	StorageSeconds float64 `json:"storageSeconds"` // the wait for etcd; only for slow requests
 }
 
-// WatchCounts count WATCHes that the server did not refuse. Only Expired counts refused WATCHes.
+// Except for Expired, WatchCounts count only WATCHes that the server did not refuse.
 type WatchCounts struct {
 	Short     int64   `json:"short"`     // ended within a minute
 	Expired   int64   `json:"expired"`   // refused with 410
@@ -62,7 +62,7 @@ type WatchCounts struct {
 }
 
 // add counts a request. object is the hash of the object's name, and q the query of a LIST or
-// WATCH. starts reports whether informers start with such a request.
+// WATCH. The result starts reports whether informers start with such a request.
 func (u *usage) add(e *evidence.Event, v verb, q evidence.Query, object uint64) (starts bool) {
 	u.tally[v].requests++
 	u.tally[v].latency += e.Latency()

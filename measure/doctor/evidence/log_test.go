@@ -146,8 +146,8 @@ func TestLogDamaged(t *testing.T) {
 }
 
 // TestLogSkipsWrongTimes checks that a single event whose time differs from its neighbours' is
-// skipped, at any position. It checks that other events are not skipped: those after a gap, those
-// of a second log in the same file, and those that are all far from each other.
+// skipped, at any position. It checks that other events are not skipped: events after a gap, events
+// of a second log in the same file, and events that are all far from each other.
 func TestLogSkipsWrongTimes(t *testing.T) {
 	const day, future, past = 24 * 3600, 4_000_000_000, 1
 	for _, c := range []struct {

@@ -100,8 +100,8 @@ func (t *Tracer) stopped() bool {
 	}
 }
 
-// sample adds samples until the trace has the number of samples in due. If the machine was too busy
-// to take some of the samples in time, sample adds the current sample several times.
+// sample adds samples until the trace has as many samples as the parameter due says. If the machine
+// was too busy to take some of the samples in time, sample adds the current sample several times.
 func (t *Tracer) sample(due int) {
 	now := t.take()
 	t.mu.Lock()

@@ -78,8 +78,8 @@ func (d *delays) p99() (float64, error) {
 	return all[(len(all)*99)/100].Seconds(), nil
 }
 
-// framed is a reader of a watch in protobuf that calls arrive for each event whose last byte it has
-// read. An event starts with its length, in four bytes.
+// framed reads a watch in protobuf. It calls arrive for each event whose last byte it has read. An
+// event starts with its length, in four bytes.
 type framed struct {
 	io.ReadCloser
 	arrive func()

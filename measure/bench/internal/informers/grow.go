@@ -70,8 +70,8 @@ func measureGrowth(ctx context.Context, s *subject) Figures {
 	return f
 }
 
-// delay returns how late the last handler receives changes that are sent at a steady rate, in
-// seconds.
+// delay returns, in seconds, how late the last handler receives changes that are sent at a steady
+// rate.
 func (s *subject) delay(ctx context.Context, d *delays) float64 {
 	s.caughtUp(ctx)
 	d.armed.Store(true)

@@ -30,7 +30,7 @@ type handler func(kind eventKind, key string)
 // methods, in this order: handle several times, run, the other methods, stop.
 type informer interface {
 	// handle registers a handler. The handler receives every object again after each period of the
-	// length resync. 0 means never.
+	// length resync. If resync is 0, it does not.
 	handle(resync time.Duration, h handler) error
 	// run starts to list and watch in the background, until stop is called.
 	run(ctx context.Context)

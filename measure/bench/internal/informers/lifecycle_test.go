@@ -92,8 +92,8 @@ func stepOf(event watch.EventType, pod *corev1.Pod) string {
 	return "ready"
 }
 
-// TestQuietPods checks that rollouts replace only a fixed number of many pods. If a stub has few
-// models, each rollout must still replace at least one.
+// TestQuietPods checks that rollouts replace only a fixed number of pods if there are many pods. If
+// a stub has few models, each rollout must still replace at least one.
 func TestQuietPods(t *testing.T) {
 	const n = 50_000
 	replaced := 0

@@ -76,8 +76,8 @@ func measureResync(ctx context.Context, s *subject) Figures {
 	return nil
 }
 
-// histogram counts events by the buckets of a period. It returns the number of buckets, the events
-// in all of them and the events in the fullest one.
+// histogram counts events by the buckets of a period. It returns the number of buckets, the number
+// of events in all buckets, and the number of events in the fullest bucket.
 func histogram(events []time.Time, start time.Time, period time.Duration) (bars, sum, busiest int) {
 	counts := make([]int, max(1, int(period/bucket)))
 	for _, at := range events {

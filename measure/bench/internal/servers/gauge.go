@@ -45,9 +45,9 @@ func newGauge(ctx context.Context, t *target) gauge {
 	return &metricsGauge{target: t}
 }
 
-// is reports whether the process p is the server, by comparing p's start with the start that the
-// server reports. If they differ, p only forwards connections to the server, as ssh, docker-proxy
-// and kubectl port-forward do.
+// is reports whether p is the process of the server. It compares the time at which p started with
+// the start time that the server reports. If the times differ, p only forwards connections to the
+// server, as ssh, docker-proxy and kubectl port-forward do.
 func (t *target) is(ctx context.Context, p pid) bool {
 	const tolerance = 1 // in seconds: Linux reports its boot time in whole seconds
 	m, err := t.metrics(ctx, startMetric)
@@ -191,8 +191,8 @@ func (g *growth) stop(ctx context.Context) (grown, peak float64) {
 	return g.peak - g.before, g.peak
 }
 
-// samples are values of metrics by name and labels, in the form of the text:
-// process_cpu_seconds_total, or weir_proxy_upstream_requests_total{for="forwarded"}.
+// samples are values of metrics by name and labels. The keys have the form of Prometheus' text
+// format: process_cpu_seconds_total, or weir_proxy_upstream_requests_total{for="forwarded"}.
 type samples map[string]float64
 
 // parseMetrics reads metrics in Prometheus' text format. It returns only the metrics with the given

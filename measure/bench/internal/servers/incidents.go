@@ -153,7 +153,8 @@ func ConcurrentLists() Replay {
 }
 
 const (
-	// labWatchBuffer is the largest buffer of a watch of all pods in kube-apiserver, in changes.
+	// labWatchBuffer is the largest number of changes that kube-apiserver buffers for a watch of all
+	// pods.
 	labWatchBuffer = 1000
 	// busyRate is the number of pods of the busy cluster that change per second.
 	busyRate = 500
