@@ -76,7 +76,8 @@ func TestEqual(t *testing.T) {
 	}
 }
 
-// semantic compares a and b with equality.Semantic. panicked reports whether that panics.
+// semantic compares a and b with equality.Semantic. panicked reports whether the comparison
+// panicked.
 func semantic(a, b any) (equal, panicked bool) {
 	defer func() {
 		if recover() != nil {

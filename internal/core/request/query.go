@@ -57,8 +57,8 @@ func (q Query) Flag(name string) bool {
 	return ok && value != "0" && !strings.EqualFold(value, "false")
 }
 
-// unescapesTo reports whether the key of a query parameter, in which any bytes may be escaped,
-// equals name.
+// unescapesTo reports whether key, the key of a query parameter, equals name after its escapes are
+// decoded. Any bytes of key may be escaped.
 func unescapesTo(key, name string) bool {
 	if len(key) <= len(name) || len(key) > len("%xx")*len(name) {
 		return key == name

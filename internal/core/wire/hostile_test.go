@@ -269,8 +269,8 @@ func (e endless) Read(p []byte) (int, error) {
 }
 
 // TestReadersStayWithinTheirLimit reads lists with endless whitespace, an endless unknown member or
-// an endless object. It checks that this allocates at most five times MaxObject and ends with an
-// error.
+// an endless object. It checks that the reader allocates at most five times MaxObject and returns
+// an error.
 func TestReadersStayWithinTheirLimit(t *testing.T) {
 	const limit = 1 << 20
 	bodies := map[string]func() io.Reader{
