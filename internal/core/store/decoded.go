@@ -190,10 +190,11 @@ type changeValues struct {
 // value is nil. Handlers and readers share the values: copy a value before you modify it.
 //
 // The first handler decodes the values that do not exist yet, both versions together if possible.
-// The log keeps the values, up to LogBytes, until the last handler has passed the change. So the
-// other handlers receive the same values. At the object's next change, the new value of this change
-// becomes the old value, unless the garbage collector has freed it. A call of Values does not count
-// as a read. The errors are those of Decoded. Values is safe for concurrent use.
+// If there is room (see Config.LogBytes) and Config.KeepLog is not set, the log keeps the values
+// until the last handler has passed the change. So the other handlers receive the same values. At
+// the object's next change, the new value of this change becomes the old value, unless the garbage
+// collector has freed it. A call of Values does not count as a read. The errors are those of
+// Decoded. Values is safe for concurrent use.
 func (s *Store) Values(ch *Change) (was, is any, err error) {
 	if ch.Old != nil && ch.Old == ch.New { // a resync
 		_, is, err = s.Values(&Change{Revision: ch.Revision, New: ch.New})
@@ -293,8 +294,9 @@ func (c *decodedCache) publish(o *Object, box *decodedBox) *decodedBox {
 }
 
 // keepValues stores the values of a change until the last handler has passed the change. It is a
-// no-op if the last handler has already passed the change, or if there is no room. It does not drop
-// older values to make room, because the slowest handler needs the oldest values next.
+// no-op if the last handler has already passed the change, if there is no room, or if
+// Config.KeepLog is set. It does not drop older values to make room, because the slowest handler
+// needs the oldest values next.
 func (l *changeLog) keepValues(ch *Change, was, is *decodedBox) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
