@@ -100,7 +100,8 @@ func (c *comparison) bookmarks(t *testing.T, ctx context.Context, r *resource) {
 	}
 }
 
-// fill creates or updates the objects with the given names of all resources, with random values.
+// fill creates or updates, for each resource, the objects with the given names. The objects get
+// random values.
 func fill(t *testing.T, ctx context.Context, seed int64, names ...string) {
 	t.Helper()
 	if _, err := shared.PutFuzzed(ctx, seed, kindsOf(served, names...)); err != nil {

@@ -134,7 +134,8 @@ func buildFlags(ctx context.Context, source string) ([]string, error) {
 	return []string{"-buildvcs=false", "-ldflags", "-s -w " + ldflags}, nil
 }
 
-// compile builds all names with one go command, which can link a program while it compiles another.
+// compile builds all named programs with one go command, which can link a program while it compiles
+// another one.
 func compile(ctx context.Context, source, dir string, names, flags []string, logf func(string, ...any)) error {
 	all := strings.Join(names, ", ")
 	logf("building %s from their Go modules; the first time takes some minutes", all)

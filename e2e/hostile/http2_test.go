@@ -65,7 +65,7 @@ type connection struct {
 // keep the bodies.
 var zeroWindow = http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
 
-// openHTTP2 opens a connection. close closes it, at the latest when ctx ends.
+// openHTTP2 opens a connection. It is closed by a call of close, or when ctx ends.
 func (a *attackers) openHTTP2(ctx context.Context, settings ...http2.Setting) (*connection, error) {
 	conn, err := a.dial(ctx, "h2")
 	if err != nil {

@@ -44,7 +44,7 @@ type usage struct {
 	dropIn  report.DropIn // how the program used the drop-in before it was ended
 }
 
-// start starts a program. KUBECONFIG names the kubeconfig in its environment.
+// start starts a program. The program's environment variable KUBECONFIG names the kubeconfig.
 func start(binary, kubeconfig string, args ...string) (*subject, error) {
 	s := &subject{name: filepath.Base(binary), cmd: exec.Command(binary, args...), told: make(chan []byte, 1), log: new(strings.Builder), began: time.Now()}
 	s.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)

@@ -241,7 +241,8 @@ func (t *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // WrappedRoundTripper returns the inner transport. client-go needs it to close idle connections.
 func (t *countingTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
-// notedBody is a response body that calls ended once, at the end of the body or at an error.
+// notedBody is a response body that calls the function ended once, at the end of the body or at an
+// error.
 type notedBody struct {
 	io.ReadCloser
 	size  int64

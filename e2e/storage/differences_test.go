@@ -79,7 +79,7 @@ func (d difference) check(t *testing.T) {
 
 var (
 	failLine = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+) `)
-	// The text is empty if upstream skips a sub-test for caches.
+	// If upstream skips a sub-test for caches, the line has no text and does not match.
 	complaintLine = regexp.MustCompile(`(?m)^ +\w+\.go:\d+: (.+)$`)
 )
 

@@ -48,8 +48,8 @@ type client struct {
 	changed int64   // how many objects the client created or deleted
 
 	usages map[string]*usage
-	// for each bucket of Doctor.clock, how many milliseconds its LISTs had seats of priority and
-	// fairness
+	// listTime contains, for each bucket of Doctor.clock, how many milliseconds the client's LISTs had
+	// seats of priority and fairness.
 	listTime series
 	listPeak *peak // of its LISTs that had seats; nil if there were none
 }

@@ -36,7 +36,8 @@ const (
 	seatFewest = 10 * time.Second
 	seatBusy   = 0.05
 
-	// a LIST that seems to last longer has a wrong time: the server ends it after a minute
+	// A LIST that seems to last longer than longestSeat has a wrong time: the server ends a LIST after
+	// a minute.
 	longestSeat = 5 * time.Minute
 )
 

@@ -89,7 +89,7 @@ func axes(cluster bool) []axis {
 // help returns the figures, one per line: the key in the JSON and the label.
 func (a axis) help() string { return figures.Help("    %-20s %s\n", a.figures) }
 
-// openInformers returns the function open of an axis of informers.
+// openInformers returns a function for the field open of an axis of informers.
 func openInformers(point func(n int) informers.Point) func(context.Context, *growFlags) (measurer, error) {
 	return func(_ context.Context, f *growFlags) (measurer, error) {
 		grower := informers.NewGrower(f.Options)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Trace contains samples of a process, EveryMillis apart. The JSON names are stable.
+// Trace contains samples of a process, with EveryMillis milliseconds between two samples. The JSON
+// names are stable.
 type Trace struct {
 	EveryMillis float64 `json:"everyMillis"`
 	// RSSBytes is the resident set size. If the process samples itself and the system does not report

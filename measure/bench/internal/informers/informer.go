@@ -133,7 +133,7 @@ func (c *counting) list(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// closing is a body that calls done when it is closed.
+// closing is a body that calls the function done when it is closed.
 type closing struct {
 	io.ReadCloser
 	done func()

@@ -84,7 +84,8 @@ const (
 	gcMetric    = "go_gc_duration_seconds_count"
 )
 
-// cpu sends two requests. The difference of the answers is the cost of one request.
+// cpu sends two requests. The difference of the CPU times in the answers is the cost of one
+// request.
 func (g *metricsGauge) cpu(ctx context.Context) (time.Duration, error) {
 	var read [2]time.Duration
 	for i := range read {

@@ -78,7 +78,7 @@ func countList(ctx context.Context, c *client, query string) (int, error) {
 	return n, err
 }
 
-// readList reads the answer to a LIST, returns the number of its objects and closes it.
+// readList reads the body of a LIST, closes the body, and returns the number of objects.
 func readList(body io.ReadCloser) (list *wire.ListReader, n int, err error) {
 	defer body.Close()
 	list = wire.NewListReader(body, wire.Protobuf, wire.Limits{})
