@@ -46,7 +46,7 @@ func (f figure) bound(baseline float64, recorded bool) (float64, bool) {
 	return baseline * slack[f.kind], true
 }
 
-// keeps reports whether a value is within the limit bound.
+// keeps reports whether a value is within a limit (bound).
 func (f figure) keeps(value, bound float64) bool {
 	if f.kind == rate {
 		return value >= bound

@@ -112,7 +112,7 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	fs.BoolVar(&f.DropIn, "dropin", false, "Measure the drop-in for client-go, with handlers that read the objects")
 }
 
-// addOwn adds the flags that only the verb v has.
+// addOwn adds the flags that the verb v has in addition to the flags of all verbs.
 func (f *benchFlags) addOwn(cmd *cobra.Command, v informers.Verb) {
 	fs := cmd.Flags()
 	for _, option := range v.Takes {
