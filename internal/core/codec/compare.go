@@ -186,14 +186,18 @@ func prefix(a, b []byte) (n int) {
 
 // copyTemplate returns a copy of a template, in which it sets the values that differ in the current
 // object. ok is false if Unmarshal must decode the object.
+//
+// The bytes are copied without the garbage collector's write barriers, which would mark the target
+// of each copied pointer. This is safe, because the collector marks these targets anyway: they also
+// belong to the template, which does not change, or they are in the copy itself.
 func (s *scratch) copyTemplate(t *template) (image unsafe.Pointer, ok bool) {
-	object := reflect.New(t.shape.goType)
-	object.Elem().Set(reflect.NewAt(t.shape.goType, t.image).Elem())
-	image = object.UnsafePointer()
+	image = reflect.New(t.shape.goType).UnsafePointer()
 	s.image = image
+	size := t.shape.goType.Size()
+	copy(unsafe.Slice((*byte)(image), size), unsafe.Slice((*byte)(t.image), size))
 	for i := range t.moves {
 		m := &t.moves[i]
-		*(*unsafe.Pointer)(unsafe.Add(image, m.to)) = unsafe.Add(image, m.piece)
+		*(*uintptr)(unsafe.Add(image, m.to)) = uintptr(image) + uintptr(m.piece)
 	}
 	repeated := t.repeated
 	for i := range s.differences {

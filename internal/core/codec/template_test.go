@@ -5,6 +5,7 @@ package codec
 import (
 	"math/rand"
 	"reflect"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -42,6 +43,45 @@ func (c *copier) decode(raw []byte) any {
 		return reflect.NewAt(c.goType, p).Interface()
 	}
 	return nil
+}
+
+// TestCopiesDuringGC copies templates while the garbage collector runs, drops the templates, and
+// compares the copies after more collections. The bytes of a copy are written without write
+// barriers, so the collector must find their pointers in the template.
+func TestCopiesDuringGC(t *testing.T) {
+	done, collected := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(collected)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				runtime.GC()
+			}
+		}
+	}()
+	pods := podsim.New(200, 1)
+	values := make([]any, 5*200)
+	for i := 0; i < len(values); i += 200 {
+		c := newCopier(reflect.TypeFor[corev1.Pod]())
+		for k := range 200 {
+			values[i+k] = c.decode(pod(*pods.Pod(k)))
+		}
+		if c.copied < 150 {
+			t.Errorf("only %d of 200 pods were copied", c.copied)
+		}
+	}
+	close(done)
+	<-collected
+	runtime.GC()
+	for i, value := range values {
+		var want corev1.Pod
+		check.NoError(t, want.Unmarshal(pod(*pods.Pod(i % 200))))
+		if !reflect.DeepEqual(value, &want) {
+			t.Fatalf("copy %d differs from the decoded object", i)
+		}
+	}
 }
 
 // TestCopies changes the bytes of an object at random. Some changes make the bytes malformed. The
