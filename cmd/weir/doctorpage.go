@@ -181,8 +181,8 @@ func totalCells(t doctor.Totals) []string {
 	}
 }
 
-// costCells returns the CPU time and the sent bytes of a client's LISTs. Both are "-" if their cost
-// is unknown.
+// costCells returns the CPU time and the sent bytes of a client's LISTs. Both are "-" if c is zero:
+// the cost is unknown, or the client sent no LISTs.
 func costCells(c cost.Cost) []string {
 	if c == (cost.Cost{}) {
 		return []string{"-", "-"}

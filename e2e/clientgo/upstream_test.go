@@ -21,8 +21,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// internals are names that client-go does not export. outsideTests removes the tests that use one
-// of these names.
+// internals are names that tests outside of client-go's package cannot use, or that Weir's package
+// clientgo does not have. outsideTests removes the tests that use one of these names.
 var internals = []string{"clock", "processor", "sharedProcessorRunHook", "NewIndexerInformer"}
 
 // hooks contains new bodies for helpers of client-go's tests, by the helpers' names. The original

@@ -17,7 +17,7 @@ func (m *merged) over() bool {
 	return m.watches[0].is == head && m.watches[1].is == head
 }
 
-// list makes a watch's writer list the server's state after n changes.
+// list relists a watch: the watch's writer receives the server's state after n changes.
 func (m *merged) list(t *testing.T, wt *mergedWatch, n int) {
 	rv := m.history[n-1].rv
 	m.logf("%d lists at %d", wt.selector, rv)

@@ -318,7 +318,7 @@ func (t *tree[K, V]) footprint(item int64) int64 {
 
 func insertAt[E any](s []E, i int, e E) []E {
 	if len(s) == cap(s) {
-		// Double the capacity, up to a full node, so that no node is larger.
+		// Double the capacity, but not beyond maxTreeNode, because a node never has more entries.
 		grown := make([]E, len(s), min(max(4, 2*cap(s)), max(maxTreeNode, cap(s)+1)))
 		copy(grown, s)
 		s = grown

@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// crowdFor returns how many watchers must be active until a pacer makes each of them wait for the
+// crowdFor returns the number of active watchers with which a pacer makes each watcher wait for the
 // given time.
 func crowdFor(wait time.Duration) int {
 	return int(wait * time.Duration(flushesPerCPU*runtime.GOMAXPROCS(0)) / time.Second)

@@ -135,8 +135,9 @@ func TestNotWokenByOtherNamespaces(t *testing.T) {
 	})
 }
 
-// TestLateSubscription checks that a hub watcher whose client does not read queues one change per
-// key, and later receives these changes in order.
+// TestLateSubscription checks a hub watcher whose client does not read for a while. After maxQueued
+// changes wait, the watcher's queue keeps one change per key. When the client reads again, it
+// receives the current state.
 func TestLateSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)

@@ -24,8 +24,9 @@ type record struct {
 	CPUs    int            `json:"cpus"`
 	At      time.Time      `json:"at"`
 	Ratio   figures.Values `json:"ratio"` // the medians
-	// Results is the command's output. weir-bench prints all figures of both sides and their spread.
-	// For a program of make programs, Results contains the line that each run printed about it.
+	// Results is the command's output. For a row of weir-bench, it has all figures of Weir and of
+	// client-go, and their spread. For a row that measures a program, it has one line per run, from
+	// the table that TestPrograms prints.
 	Results json.RawMessage `json:"results"`
 }
 

@@ -23,8 +23,8 @@ const (
 // configuration of the server on the child's command line; Serve calls it only if the specification
 // names no server. An unknown role is an error.
 func Serve(ctx context.Context, role string, config func() (*rest.Config, error), in io.Reader, out io.Writer) error {
-	// A server that the specification names needs no credentials. Otherwise use the command line's
-	// server.
+	// If the specification names a server, the client needs no credentials. If it names none, use the
+	// command line's server and credentials.
 	at := func(url string) (*rest.Config, error) {
 		if url != "" {
 			return &rest.Config{Host: url, QPS: -1}, nil
