@@ -116,9 +116,9 @@ func difference(ours, theirs []byte) string {
 	return fmt.Sprintf("different from byte %d of %d and %d on:\nproxy          %q\nkube-apiserver %q", at, len(ours), len(theirs), around(ours), around(theirs))
 }
 
-// listed waits until both sides return the same resourceVersions of the compared objects. For a
-// resource that the proxy caches, exactly the objects with the given names must exist. listed
-// returns a resourceVersion that both sides can serve.
+// listed waits until the proxy and kube-apiserver return the same resourceVersions of the compared
+// objects. If the proxy caches the resource, exactly the objects with the given names must exist.
+// listed returns a resourceVersion that both the proxy and kube-apiserver can serve.
 func (c *comparison) listed(t *testing.T, ctx context.Context, r *resource, names ...string) (version string) {
 	t.Helper()
 	var newest map[string]string
@@ -244,7 +244,7 @@ func (s *side) read(ctx context.Context, target, accept string, choose func(fram
 }
 
 // bookmark sends a WATCH, and returns the bookmark that ends the initial events. It replaces the
-// bookmark's resourceVersion by 0, because the resourceVersion differs between the sides.
+// bookmark's resourceVersion by 0, because the proxy and kube-apiserver send different ones.
 func (s *side) bookmark(ctx context.Context, target, accept string) (*answer, error) {
 	a, err := s.read(ctx, target, accept, func(frame []byte, n int) (take, last bool) {
 		end := bytes.Contains(frame, []byte(metav1.InitialEventsAnnotationKey))

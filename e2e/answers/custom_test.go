@@ -171,7 +171,8 @@ func deleteCustom(ctx context.Context, name string) error {
 	})
 }
 
-// eachCustom calls f for each custom resource, in its storage version. It returns the first error.
+// eachCustom calls f for each custom resource. r has the storage version, v1. It returns the first
+// error.
 func eachCustom(f func(r *resource, of dynamic.ResourceInterface) error) error {
 	client, err := dynamic.NewForConfig(shared.Config())
 	if err != nil {
@@ -205,8 +206,9 @@ var queries = []string{
 	"resourceVersion=0&fieldSelector=metadata.name%3D" + kept,
 }
 
-// TestEnvelopes deletes three objects one after the other. Before and after each deletion it
-// compares empty lists, lists of one page and lists of several pages.
+// TestEnvelopes compares empty lists, lists of one page and lists of several pages. It deletes
+// three objects of each resource one after the other, and repeats the comparison after each
+// deletion.
 func TestEnvelopes(t *testing.T) {
 	ctx := shared.Begin(t, deadline)
 	c := newComparison(t, ctx)

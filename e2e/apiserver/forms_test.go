@@ -29,8 +29,8 @@ var accepts = []string{
 	jsonType + tableOf, "*/*" + tableOf, protobufType + tableOf, jsonType + tableOf + ", " + jsonType,
 }
 
-// TestForms checks that both servers answer with the same media type and kind of object, or reject
-// the request with the same status code.
+// TestForms checks that the embedded server and kube-apiserver answer with the same media type and
+// kind of object, or reject the request with the same status code.
 func TestForms(t *testing.T) {
 	ctx, things, ours, theirs := startBoth(t)
 	for gvr, kind := range map[schema.GroupVersionResource]string{

@@ -30,7 +30,7 @@ var enums = regexp.MustCompile(`\n +enum: .*|\n *\n +Possible enum values:(\n +\
 
 func withoutEnums(text string) string { return enums.ReplaceAllString(text, "") }
 
-// TestKubectl checks that kubectl prints the same for both servers.
+// TestKubectl checks that kubectl prints the same for the embedded server and for kube-apiserver.
 func TestKubectl(t *testing.T) {
 	ctx, things, ours, theirs := startBoth(t)
 	clients, err := cluster.BuildClients(ctx, cluster.LogToStderr)

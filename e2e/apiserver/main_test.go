@@ -111,7 +111,7 @@ func (s *server) define(t *testing.T, ctx context.Context, gvr schema.GroupVersi
 	})
 }
 
-// resourcePath returns the path of a resource, which a LIST requests.
+// resourcePath returns the path that a LIST of a resource requests.
 func resourcePath(gv schema.GroupVersion, resource string) string {
 	if gv.Group == "" {
 		return "/api/" + gv.Version + "/" + resource

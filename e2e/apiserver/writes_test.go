@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// step is a write. fields are the fields of the answer that must be equal on both servers, in
-// addition to the status code, the kind and the reason.
+// step is a write. fields are the fields of the answer that must be equal on the embedded server
+// and on kube-apiserver. The status code, the kind and the reason must always be equal.
 type step struct {
 	name, method, path, body string
 	fields                   []string
@@ -63,8 +63,8 @@ var steps = []step{
 	{"reviews cannot be read", "GET", "/apis/authentication.k8s.io/v1/selfsubjectreviews", "", nil},
 }
 
-// TestWrites checks that both servers give equal answers to writes of write-only fields, scales,
-// evictions, tokens and reviews.
+// TestWrites checks that the embedded server and kube-apiserver give equal answers to writes of
+// write-only fields, scales, evictions, tokens and reviews.
 func TestWrites(t *testing.T) {
 	ctx, _, ours, theirs := startBoth(t)
 	t.Cleanup(func() {

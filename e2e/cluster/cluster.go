@@ -60,7 +60,7 @@ type Options struct {
 	// EtcdOnly starts only etcd. Methods that need the first API server, such as Config, then panic.
 	EtcdOnly bool
 	// Pods are written to etcd before the API server starts. This is faster than a later call of
-	// LoadPods. If Pods is nil, there are none.
+	// LoadPods. If Pods is nil, the cluster starts without pods.
 	Pods Pods
 	// Kinds are objects of other kinds, which are also written to etcd before the API server starts.
 	// They are ignored if Pods is nil. A namespaced object must be in a namespace of Pods or in a
@@ -156,8 +156,8 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	return c.waitForCache(ctx, c.options.Pods, newest)
 }
 
-// Wait waits until ctx ends, a server exits without being killed, or Stop is called. It returns nil
-// if ctx ended, and otherwise an error.
+// Wait waits until ctx ends, a server exits that the cluster has not killed, or Stop is called. It
+// returns nil if ctx ended, and otherwise an error.
 func (c *Cluster) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -212,7 +212,7 @@ func (c *Cluster) Stop() error {
 	return nil
 }
 
-// watchOver makes Wait return an error when p exits without being killed.
+// watchOver makes Wait return an error when p exits, unless the cluster has killed p.
 func (c *Cluster) watchOver(p *process) {
 	go func() {
 		<-p.exited

@@ -40,8 +40,8 @@ func (c *Cluster) Compact(ctx context.Context) (int64, error) {
 // compaction, because a running server could send the newest resourceVersion in a bookmark.
 func (c *Cluster) Expire(ctx context.Context) error {
 	c.KillAPIServer()
-	// The WATCH from the newest resourceVersion needs the next event. Two writes put that event before
-	// the compacted revision.
+	// A WATCH from the current revision needs the event of the first write. After the second write,
+	// that event is older than the revision at which etcd is compacted.
 	for range 2 {
 		if _, err := c.etcdClient.Put(ctx, "/weir-e2e/expired", ""); err != nil {
 			return fmt.Errorf("cluster: writing to etcd: %w", err)

@@ -29,8 +29,8 @@ type member struct {
 	stop func() // stops the manager, and returns after it has ended
 }
 
-// manager starts a manager with both controllers. With leader election, only one of several
-// managers reconciles.
+// manager starts a manager with both controllers. If election is true, the manager uses leader
+// election: then only one of several managers reconciles.
 func (s *stage) manager(election bool) *member {
 	s.t.Helper()
 	mgr, err := ctrl.NewManager(s.config(), ctrl.Options{
@@ -62,8 +62,8 @@ func (s *stage) manager(election bool) *member {
 	return m
 }
 
-// rosters waits until exactly these ConfigMaps exist, and every pod is annotated. want maps an app
-// to the names of its pods.
+// rosters waits until exactly the wanted ConfigMaps exist, and every pod is annotated. want maps an
+// app to the names of its pods.
 func (s *stage) rosters(want map[string]string) {
 	s.t.Helper()
 	testenv.EventuallyNoError(s.t, s.ctx, "the ConfigMaps name the pods, and each pod was checked", func() error {

@@ -155,7 +155,7 @@ func (p *tab) well(address string) {
 	}
 }
 
-// draw waits until the charts have data, if the tests' flag requests screenshots.
+// draw waits until the charts have data, if the flag -debugpage.screenshots is set.
 func (p *tab) draw() {
 	p.t.Helper()
 	if *screenshots != "" {
@@ -164,7 +164,7 @@ func (p *tab) draw() {
 }
 
 // shoot takes a screenshot of the page and checks its width. It writes the screenshot to a file
-// only if the tests' flag requests screenshots.
+// only if the flag -debugpage.screenshots is set.
 func (p *tab) shoot(name string) {
 	p.t.Helper()
 	raw, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())

@@ -106,8 +106,8 @@ func (w *world) history(t *testing.T, p *tab) {
 	p.close()
 }
 
-// secrets checks that the history of a Secret and of a pod shows which keys and variables changed,
-// but not their values.
+// secrets checks that the history of a Secret shows which keys have changed, but not their values.
+// It checks the same for the environment variables of a pod.
 func (w *world) secrets(t *testing.T, p *tab) {
 	core := w.client.CoreV1()
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"password": hush}, Data: map[string][]byte{"password": []byte(hush)}}
@@ -158,7 +158,8 @@ func (w *world) throughProxy(t *testing.T, p *tab) {
 	of := fmt.Sprintf("JSON.stringify({proxy: %q, resource: 'configmaps'})", w.proxy.URL())
 	p.shows("[...document.querySelectorAll('#of option')].some(o => o.value === " + of + ")")
 	p.do(script("document.getElementById('of').value = "+of), chromedp.SetValue("#key", "default/stuck"), chromedp.Click("#open"))
-	// The proxy reads this earlier change from the log of its store.
+	// This change happened before the history was opened. The proxy reads it from the log of its
+	// store.
 	p.says("document.getElementById('changes')", "before ADDED", "~ data.colour: red -> blue")
 	p.do(chromedp.Click("#close"))
 	p.draw()

@@ -31,7 +31,7 @@ const (
 )
 
 // TestDelivery uses an audit policy of level RequestResponse, whose events contain the LISTs'
-// results. These events are longer than evidence.MaxLine, the most bytes of an event that weir
+// results. These events are longer than evidence.MaxLine, which limits only the fields that weir
 // doctor stores. The test checks that weir doctor finds the same LISTs in the audit log and in the
 // events sent to a webhook. weir doctor must count these LISTs for the impersonated user.
 func TestDelivery(t *testing.T) {

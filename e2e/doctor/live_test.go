@@ -22,8 +22,8 @@ import (
 const livePods = 2000
 
 // TestLive checks that weir doctor finds a client's requests in the metrics of a real
-// kube-apiserver. The test fails if this version of kube-apiserver has other names of metrics than
-// weir doctor reads.
+// kube-apiserver. The test fails if this version of kube-apiserver has renamed a metric that weir
+// doctor reads.
 func TestLive(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -109,10 +109,11 @@ const (
 	modelDeadline = 30 * time.Minute
 )
 
-// TestCostModel measures the cost of requests to a real kube-apiserver. It compares the measured
-// cost of incidents with the predicted cost. By default it checks only that the measurement works,
-// because other tests run on the same machine. If the flag doctor.pods is set, it also checks that
-// the predictions are within a factor of offAtMost.
+// TestCostModel measures the cost of requests to a real kube-apiserver. It also measures the cost
+// of some incidents, such as a reconnect of many clients, and compares it with the predicted cost.
+// By default it checks only that the measurement works, because other tests run on the same
+// machine. If the flag doctor.pods is set, it also checks that the predictions are within a factor
+// of offAtMost.
 func TestCostModel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), modelDeadline)
 	defer cancel()

@@ -79,8 +79,8 @@ func (a *attackers) unread(ctx context.Context, connections, streams int, block 
 	})
 }
 
-// unreadRefusals sends 960 anonymous requests in each period, on four connections whose window is
-// 0. The bodies of the 403s stay unread.
+// unreadRefusals sends 960 anonymous requests in each period, on four new connections whose window
+// is 0. The bodies of the 403s stay unread.
 func (a *attackers) unreadRefusals(ctx context.Context) {
 	period := min(20*time.Second, a.lasts/2)
 	block := head("GET", "/api/v1/namespaces/kube-system/secrets")

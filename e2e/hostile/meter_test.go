@@ -91,9 +91,9 @@ func (p *weirProxy) collections(t *testing.T) (live []int64) {
 
 // liveHeap returns the size of the live heap in bytes, measured by garbage collections after the
 // call. It causes the collections by requests whose heads each make half a megabyte of garbage. It
-// ignores the first two collections, because contents of a sync.Pool live that long. Of the others
-// it returns the smallest size, because memory that is allocated during a collection counts as
-// live.
+// ignores the first two collections, because contents of a sync.Pool live that long. From the later
+// collections it returns the smallest size, because memory that is allocated during a collection
+// counts as live.
 func (p *weirProxy) liveHeap(t *testing.T, ctx context.Context) int64 {
 	t.Helper()
 	const enough = 6
@@ -160,8 +160,8 @@ func (p *weirProxy) gauges(t *testing.T, ctx context.Context) (gauges, error) {
 	return gauges{value("weir_proxy_connections"), value("go_goroutines"), value("process_open_fds")}, nil
 }
 
-// A proxy without clients may have this many more connections and goroutines than at another time,
-// because it opens and closes connections to its upstream.
+// Even without clients, a proxy may have this many more connections and goroutines at one time than
+// at another, because it opens and closes connections to its upstream.
 const (
 	connectionSlack = 4
 	goroutineSlack  = 4 * connectionSlack

@@ -55,7 +55,8 @@ func (a *attackers) unfinishedHeads(ctx context.Context) {
 	a.each(ctx, 1000, func(ctx context.Context, _ int) { a.sendHTTP1(ctx, begun, 0) })
 }
 
-// slowBytes sends one byte per second, in HTTP/1.1 request heads and in HTTP/2 request bodies.
+// slowBytes sends many HTTP/1.1 request heads and HTTP/2 request bodies, each at one byte per
+// second.
 func (a *attackers) slowBytes(ctx context.Context) {
 	begun := "GET /livez HTTP/1.1\r\nHost: localhost\r\nX: "
 	a.each(ctx, 200, func(ctx context.Context, _ int) { a.sendHTTP1(ctx, begun, time.Second) })

@@ -42,8 +42,8 @@ func (p *program) build(ctx context.Context, dir string) (plain, changed string,
 	return plain, changed, err
 }
 
-// copies copies each module that has changes into dir, and changes the copy. It returns a go.mod
-// that replaces the modules by the copies.
+// copies puts a changed copy of each module that has changes into dir. It returns the path of a
+// go.mod that replaces the modules by the copies.
 func (p *program) copies(ctx context.Context, list changes, dir string) (modfile string, err error) {
 	modfile = filepath.Join(dir, p.name+".mod")
 	for from, to := range map[string]string{"go.mod": modfile, "go.sum": filepath.Join(dir, p.name+".sum")} {

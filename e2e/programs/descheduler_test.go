@@ -37,9 +37,9 @@ profiles:
 // restartEvery is the distance between pods that were restarted too often: every tenth pod.
 const restartEvery = 10
 
-// deschedules tests the descheduler: it runs the descheduler unchanged and changed to use the
-// drop-in, and compares both. The descheduler must select exactly the pods that were restarted too
-// often.
+// deschedules is the test of the descheduler: it runs the descheduler unchanged and changed to use
+// the drop-in, and compares both. The descheduler must select exactly the pods that were restarted
+// too often.
 var deschedules = observer{
 	prepare: func(t *testing.T, ctx context.Context, w *world) []string {
 		w.makeNodesOfPods(t, ctx, func(*corev1.Node) {})

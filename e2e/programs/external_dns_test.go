@@ -14,9 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// publishes tests external-dns: it runs external-dns unchanged and changed to use the drop-in, and
-// compares both. external-dns makes a DNS record for each pod, under the pod's name. It also makes
-// DNS records for the pods of each app, under the name of the app's service.
+// publishes is the test of external-dns: it runs external-dns unchanged and changed to use the
+// drop-in, and compares both. external-dns makes a DNS record for each pod, under the pod's name.
+// It also makes DNS records for the pods of each app, under the name of the app's service.
 var publishes = observer{
 	prepare: func(t *testing.T, ctx context.Context, w *world) []string {
 		nodes := 0
@@ -44,8 +44,8 @@ var publishes = observer{
 		w.moveNodes(t, ctx)
 		w.movePods(t, ctx)
 		w.moveServices(t, ctx)
-		// external-dns reports this service only after it has received the pod's last label and the
-		// service's EndpointSlice.
+		// external-dns reports this service only after it has received the service's EndpointSlice and
+		// the last label change of the selected pod.
 		w.makeService(t, ctx, last, map[string]string{"churn": last}, false, []*corev1.Pod{w.pods.Pod(0)})
 		return last + domain
 	},

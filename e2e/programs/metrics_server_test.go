@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// measures tests metrics-server, which reports the resource usage of pods and nodes. It runs
-// metrics-server unchanged and changed to use the drop-in, and compares both. The test process
+// measures is the test of metrics-server, which reports the resource usage of pods and nodes. It
+// runs metrics-server unchanged and changed to use the drop-in, and compares both. The test process
 // itself serves the kubelets' metrics.
 var measures = observer{
 	prepare: func(t *testing.T, ctx context.Context, w *world) []string {
@@ -54,7 +54,7 @@ var measures = observer{
 	},
 }
 
-// podUsage serves the metrics of the pods of each node, at the path of the node's name. The
+// podUsage serves the metrics of the pods of each node. The URL path is the node's name. The
 // reported CPU usage grows at a constant rate.
 type podUsage struct {
 	began time.Time

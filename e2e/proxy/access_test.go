@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// expect reads events until one is of the pod with this name. It fails the test if the watch ends
-// first.
+// expect reads events until it receives an event of the pod with this name. It fails the test if
+// the watch ends first.
 func expect(t *testing.T, ctx context.Context, w watch.Interface, name string) {
 	t.Helper()
 	for {
@@ -149,8 +149,8 @@ func TestRevoked(t *testing.T) {
 	check.Equal(t, metric(t, ctx, s, "weir_proxy_revoked_watches_total"), 2, "watches were revoked")
 }
 
-// TestPassedOn checks that writes of a caller with a token, and of one with a certificate, are
-// forwarded with the caller's identity.
+// TestPassedOn checks that the proxy forwards writes with the caller's identity. One caller has a
+// token, and the other has a certificate.
 func TestPassedOn(t *testing.T) {
 	ctx := begin(t)
 	all := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "pods/status", "configmaps"}, Verbs: []string{"*"}}
@@ -182,8 +182,8 @@ func TestPassedOn(t *testing.T) {
 	}
 }
 
-// TestImpersonation checks impersonation, as with kubectl --as, by a caller with a token and by one
-// with a certificate.
+// TestImpersonation checks that a caller can impersonate a user, as with kubectl --as. One caller
+// has a token, and the other has a certificate.
 func TestImpersonation(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)

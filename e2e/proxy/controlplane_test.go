@@ -43,9 +43,9 @@ type forwardedLists struct {
 	of sets.Set[string] // group/resource
 }
 
-// leftOut are the resources that the manifests intentionally do not cache: Secrets, ConfigMaps and
-// Leases, and resources that only the garbage collector reads. The garbage collector reads every
-// resource.
+// leftOut are the resources that the proxy of the manifests intentionally does not cache: Secrets,
+// ConfigMaps and Leases, and resources that only the garbage collector reads. The garbage collector
+// reads every resource.
 var leftOut = sets.New(
 	"/secrets", "/configmaps", "coordination.k8s.io/leases",
 	"/limitranges", "/podtemplates",
@@ -86,9 +86,9 @@ func (f *forwardedLists) note(r *http.Request) {
 	}
 }
 
-// startControlPlane starts both programs behind a proxy, with args in addition to their usual
-// arguments. They use a separate cluster, because on the shared cluster the garbage collector would
-// delete the simulated pods, whose owners do not exist.
+// startControlPlane starts kube-controller-manager and kube-scheduler behind a proxy, with args in
+// addition to their usual arguments. They use a separate cluster, because on the shared cluster the
+// garbage collector would delete the simulated pods, whose owners do not exist.
 func startControlPlane(t *testing.T, ctx context.Context, args ...string) *controlPlane {
 	t.Helper()
 	logf := func(format string, args ...any) { t.Logf(format, args...) }
@@ -325,9 +325,9 @@ func (cp *controlPlane) look(t *testing.T, ctx context.Context, name string) {
 
 // checkServed checks that the proxy answered the programs' reads from its cache. verb is the verb
 // with which the programs read the initial state. If verb is "list", the cache must have answered a
-// LIST and a WATCH of every resource that the manifests cache for the control plane. The proxy must
-// not have forwarded LISTs of resources that are neither in leftOut nor cached by the manifests:
-// the manifests would have to cache these resources too.
+// LIST and a WATCH of every resource that the manifests cache for the control plane. The test fails
+// if the proxy has forwarded a LIST of a resource that is neither in leftOut nor among the
+// resources of the manifests. Such a resource is missing in the manifests.
 func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context, verb string) {
 	t.Helper()
 	resp := do(t, ctx, cp.admin, http.MethodGet, cp.proxy.URL()+"/metrics")

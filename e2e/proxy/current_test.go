@@ -76,8 +76,8 @@ func (c *cutter) cutAll() {
 
 // TestCurrentReads checks that reads from two replicas are current. Each LIST without a
 // resourceVersion, and the initial events of each WATCH, must contain a write that kube-apiserver
-// has confirmed before the read. Meanwhile the replicas' upstream connections are cut, and
-// sometimes few pods change. The replicas must answer at least half of the reads themselves.
+// has confirmed before the read. Meanwhile the test cuts the replicas' upstream connections again
+// and again. The replicas must answer at least half of the reads themselves.
 func TestCurrentReads(t *testing.T) {
 	ctx := begin(t)
 	if *currentReads > 1000 {
@@ -167,8 +167,8 @@ func readsWrite(t *testing.T, ctx context.Context, direct *kubernetes.Clientset,
 // maxCuts bounds the attempts of a read, because its connection may be cut.
 const maxCuts = 10
 
-// answeredRead sends a consistent read to random replicas until one of them answers. No client
-// writes this pod meanwhile, so each attempt must have the same result.
+// answeredRead sends a consistent read of one pod to random replicas until one of them answers. No
+// client writes the pod meanwhile, so each attempt must have the same result.
 func answeredRead(t *testing.T, ctx context.Context, replicas []*kubernetes.Clientset, selector string, watches bool) (name string, err error) {
 	for range maxCuts {
 		if name, err = readsCurrent(ctx, replicas[rand.IntN(len(replicas))], selector, watches); err == nil {

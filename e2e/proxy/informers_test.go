@@ -124,7 +124,8 @@ func TestInformers(t *testing.T) {
 					inf := inform(t, ctx, cfg)
 					same(t, ctx, direct, inf)
 				}
-				// Each informer sends a WATCH, and before it a LIST if WatchList is off.
+				// With WatchList, each informer sends only a WATCH. Without it, each informer sends a LIST and
+				// a WATCH.
 				if served := metric(t, ctx, s, "weir_proxy_served_total{") - before; served < 3 {
 					t.Errorf("%v reads were answered by the proxy", served)
 				}

@@ -45,7 +45,7 @@ func TestWaysIn(t *testing.T) {
 		}
 	}
 	// Use the role from which kube-controller-manager fills the role view. Without
-	// kube-controller-manager, view is empty.
+	// kube-controller-manager, the role view is empty.
 	_, err := admin.RbacV1().RoleBindings("mine").Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "view"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-view"},
@@ -132,9 +132,10 @@ func read(t *testing.T, ctx context.Context, cfg *rest.Config, target string) (c
 	return resp.StatusCode, keys
 }
 
-// TestGroupThatHeadersChange checks that the proxy rejects a certificate whose group has a space or
-// tab at an end. HTTP strips these from a header, which would turn the group into system:masters.
-// The test includes requests that the proxy would forward over HTTP/1.1.
+// TestGroupThatHeadersChange checks that the proxy rejects a certificate whose group starts or ends
+// with a space or a tab. HTTP strips spaces and tabs from both ends of a header, which would turn
+// the group into system:masters. The test includes requests that the proxy would forward over
+// HTTP/1.1.
 func TestGroupThatHeadersChange(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
@@ -161,8 +162,8 @@ func TestGroupThatHeadersChange(t *testing.T) {
 }
 
 // TestNodeByName sends requests that the proxy forwards, from callers that impersonate a user with
-// a node's name. It checks that the user then is not in a group of nodes, although the proxy may
-// impersonate that group.
+// a node's name. It checks that this user is not in the group system:nodes, although the proxy has
+// the permission to impersonate that group.
 func TestNodeByName(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
@@ -179,8 +180,8 @@ func TestNodeByName(t *testing.T) {
 	}
 }
 
-// issue returns a client configuration whose only credential is a client certificate. The authority
-// by signs the certificate.
+// issue returns a client configuration whose only credential is a client certificate. The parameter
+// by is the authority that signs the certificate.
 func issue(t *testing.T, by *testenv.Authority, name string, groups ...string) *rest.Config {
 	t.Helper()
 	cert := by.Issue(t, name, groups...)

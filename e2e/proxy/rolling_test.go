@@ -320,8 +320,8 @@ func TestRollingRestart(t *testing.T) {
 		len(informers), count.watches.Load()-watches, count.states.Load()-states, users.answered+len(users.failures), len(users.failures), len(users.written))
 }
 
-// metric returns the sum of a replica's metrics that start with the text begins and have all the
-// labels.
+// metric returns the sum of a replica's metrics that have all the labels. The parameter begins is
+// the text with which these metrics must start.
 func (r *replica) metric(t *testing.T, ctx context.Context, cfg *rest.Config, begins string, labels ...string) (n int) {
 	t.Helper()
 	resp := do(t, ctx, cfg, http.MethodGet, "https://"+r.addr+"/metrics")

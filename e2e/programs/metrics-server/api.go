@@ -35,8 +35,8 @@ type measured struct {
 	Usage  map[string]usage  `json:"usage"` // by container; the key for a node is empty
 }
 
-// all returns the answers for all pods and nodes by name. It is empty if a request fails, such as
-// before metrics-server is ready.
+// all returns the answers for all pods and nodes by name. The map is empty if a request fails, for
+// example because metrics-server is not ready.
 func (a api) all() map[string]any {
 	all := map[string]any{}
 	var pods v1beta1.PodMetricsList
