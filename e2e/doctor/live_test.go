@@ -110,10 +110,9 @@ const (
 )
 
 // TestCostModel measures the cost of requests to a real kube-apiserver. It also measures the cost
-// of some incidents, such as a reconnect of many clients, and compares it with the predicted cost.
-// By default it checks only that the measurement works, because other tests run on the same
-// machine. If the flag doctor.pods is set, it also checks that the predictions are within a factor
-// of offAtMost.
+// of incidents that weir lab replays, and compares it with the predicted cost. By default it checks
+// only that the measurement works, because other tests run on the same machine. If the flag
+// doctor.pods is set, it also checks that the predictions are within a factor of offAtMost.
 func TestCostModel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), modelDeadline)
 	defer cancel()

@@ -42,8 +42,8 @@ var (
 	vary = &difference{"Vary also where the client could have had it compressed", func(a *answer) { delete(a.Header, "Vary") }}
 )
 
-// lists are LISTs that TestSemantics sends to both servers. rowsFor adds the combinations of
-// resourceVersion, resourceVersionMatch and limit.
+// lists are LISTs that TestSemantics sends to the proxy and to kube-apiserver. rowsFor adds the
+// combinations of resourceVersion, resourceVersionMatch and limit.
 var lists = []row{
 	{query: "resourceVersion=&resourceVersionMatch="},
 	{query: "resourceVersion=0&limit=0"},
@@ -123,8 +123,8 @@ var lists = []row{
 	{query: "resourceVersion=0&limit=1", method: http.MethodHead, passed: foreign},
 }
 
-// watches are WATCHes that TestSemantics sends to both servers. rowsFor adds the combinations of
-// resourceVersion, sendInitialEvents, resourceVersionMatch and allowWatchBookmarks.
+// watches are WATCHes that TestSemantics sends to the proxy and to kube-apiserver. rowsFor adds the
+// combinations of resourceVersion, sendInitialEvents, resourceVersionMatch and allowWatchBookmarks.
 var watches = []row{
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&labelSelector=color%3Dred"},
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&labelSelector=color%3Dblue"},

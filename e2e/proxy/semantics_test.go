@@ -38,8 +38,8 @@ type row struct {
 	differs *difference
 }
 
-// difference is an intended difference between the two servers' answers. hide removes it from an
-// answer.
+// difference is an intended difference between the answers of the proxy and of kube-apiserver. hide
+// removes it from an answer.
 type difference struct {
 	why  string
 	hide func(*answer)

@@ -54,8 +54,9 @@ var sharded = slices.Concat([]row{
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&shardSelector="},
 }, shardedRows("{low}", 7), shardedRows("{high}", 7), shardedRows("{both}", 1), shardedRows("{home}", 1))
 
-// shardedRows returns requests with one shardSelector. The parameter most is the number of LIST
-// queries, and also of WATCH queries, that it uses. It sends each query in several forms.
+// shardedRows returns requests with one shardSelector: LISTs with different queries and WATCHes
+// with different queries, each in several forms. The parameter most is the number of different LIST
+// queries. It is also the number of different WATCH queries.
 func shardedRows(selector string, most int) (rows []row) {
 	for _, query := range []string{
 		"resourceVersion=0", "", "resourceVersion={now}", "resourceVersion={then}&resourceVersionMatch=Exact", "resourceVersion=0&labelSelector=color%3Dred",

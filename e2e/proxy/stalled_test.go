@@ -97,8 +97,8 @@ func number(t *testing.T, resourceVersion string) uint64 {
 	return rv
 }
 
-// stalledReplica is a replica whose upstream connections can stall, and a current replica. It has
-// clients of both replicas and of the upstream.
+// stalledReplica contains the server and the clients of a replica whose upstream connections can
+// stall. It also contains a client of a replica that stays current, and a client of the upstream.
 type stalledReplica struct {
 	t        *testing.T
 	ctx      context.Context
@@ -216,9 +216,9 @@ func TestStalledReplica(t *testing.T) {
 	s.goesOn(w, seen)
 }
 
-// goesOn checks the replica after the stall. The replica must return the rest of a list that the
-// other replica started. A watch from the resourceVersion of that list must receive the next change
-// first.
+// goesOn checks the replica after the stall. The replica must return the rest of a list whose first
+// page the current replica returned. A watch from the resourceVersion of that list must receive the
+// next change first.
 func (s *stalledReplica) goesOn(w watch.Interface, seen *corev1.PodList) {
 	s.t.Helper()
 	next, err := s.pods.List(s.ctx, metav1.ListOptions{Limit: 2, Continue: seen.Continue})

@@ -228,8 +228,8 @@ func newMinter(t *testing.T, file string) *minter {
 	return &minter{key: key}
 }
 
-// mint returns a token of a ServiceAccount that is valid for an hour. The claims in the map other
-// replace the usual claims.
+// mint returns a token of a ServiceAccount that is valid for an hour. The map other contains claims
+// that replace the usual ones.
 func (m *minter) mint(t *testing.T, of *corev1.ServiceAccount, other map[string]any) string {
 	t.Helper()
 	now := time.Now()

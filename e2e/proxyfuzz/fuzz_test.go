@@ -185,8 +185,8 @@ func (f *fuzzer) worthIt(t *testing.T) {
 // dice draws the random values of one request, or of a round's permissions.
 type dice struct{ *rand.Rand }
 
-// newDice returns the dice of a request or a round. The seed and the number determine all random
-// values, so that each request can be repeated alone.
+// newDice returns the dice of a request or a round. The seed and the number of the request or round
+// determine all random values, so that each request can be repeated alone.
 func newDice(seed, of uint64) dice { return dice{rand.New(rand.NewPCG(seed, of))} }
 
 func (d dice) percent(n int) bool { return d.IntN(100) < n }

@@ -44,9 +44,9 @@ func (w *world) ask(ctx context.Context, q *request, target, other string) *exch
 	return e
 }
 
-// forgotten reports whether both sides allow the caller to read the requested state, but one of
-// them no longer has it. Each side may keep old states for a different time. The caller of
-// forgotten must then check that the objects in the proxy's answer, if there are any, exist now.
+// forgotten reports whether the proxy and kube-apiserver allow the caller to read the requested
+// state, but one of them no longer has it. They may keep old states for different times. The caller
+// of forgotten must then check that the objects in the proxy's answer, if there are any, exist now.
 // Compared objects do not change, so the old state has the same objects.
 func (e *exchange) forgotten() bool {
 	lets := func(a *answer) bool { return a.err == nil && (a.code == http.StatusOK || a.expired()) }
@@ -87,15 +87,16 @@ func (w *world) send(ctx context.Context, q *request, target, other string) *exc
 	return e
 }
 
-// cutShort reports whether the request is a watch that both sides allow. Such a watch may have been
-// too short: on a busy machine, one second may not suffice for all initial events.
+// cutShort reports whether the request is a watch that the proxy and kube-apiserver allow. Such a
+// watch may have been too short: on a busy machine, one second may not suffice for all initial
+// events.
 func (e *exchange) cutShort() bool {
 	ok := func(a *answer) bool { return a.err == nil && a.code == http.StatusOK }
 	return ok(e.ours) && ok(e.theirs) && e.request.method == http.MethodGet && strings.Contains(e.target, "watch=")
 }
 
-// add adds the objects in the answers to a repeated request. An object then counts as missing only
-// if none of a side's answers has it.
+// add adds the objects in the answers to a repeated request. An object then counts as missing at a
+// server only if none of the server's answers has it.
 func (e *exchange) add(again *exchange) {
 	for _, a := range [2][2]*answer{{e.ours, again.ours}, {e.theirs, again.theirs}} {
 		if a[1].err != nil {
@@ -196,9 +197,10 @@ func (e *exchange) constrained() bool {
 		bytes.Contains(e.ours.body, []byte("cannot impersonate"))
 }
 
-// timedOut reports whether the timeout in the request may have expired. It returns true if the
-// proxy answers 504, or refuses the caller itself. In the second case the timeout may have expired
-// at kube-apiserver, which then breaks off an answer that it has started.
+// timedOut reports whether the timeout in the request may have expired. It returns true in two
+// cases: the proxy answers 504, or the proxy refuses the request without forwarding it. In the
+// second case, kube-apiserver may have started an answer, and then broken it off because the
+// timeout expired.
 func (e *exchange) timedOut() bool {
 	return strings.Contains(e.target, "timeout=") && (e.refusedHere() || e.ours.code == http.StatusGatewayTimeout)
 }
@@ -274,9 +276,9 @@ func (e *exchange) fits(whole *answer, known map[string]string) {
 	}
 }
 
-// goOn sends a request for the page after an answer. It sends the token of one side to both sides,
-// or to each side its own token. The request may have another caller than the first request, and
-// sometimes another path.
+// goOn sends a request for the page after an answer. It sends either the same token to the proxy
+// and to kube-apiserver, or to each of them its own token. The request may have another caller than
+// the first request, and sometimes another path.
 func (w *world) goOn(ctx context.Context, d dice, e *exchange) *exchange {
 	q := *e.request
 	if d.percent(30) {
@@ -308,7 +310,8 @@ func (w *world) goOn(ctx context.Context, d dice, e *exchange) *exchange {
 	default: // each side gets its own token
 		next := w.ask(ctx, &q, with(e.theirs.next), with(e.ours.next))
 		if moved && len(next.faults) > 0 && next.ours.code == http.StatusOK && next.theirs.code == http.StatusOK {
-			// The two sides encode keys differently, so under another path they continue at different keys.
+			// The proxy and kube-apiserver encode keys differently, so under another path they continue at
+			// different keys.
 			next.faults = nil
 			next.leaks(w.known, w.server.send(ctx, &q, listOf(bare)))
 		}

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// request is a request for both sides. Its target has placeholders for values that differ between
-// runs (see [world.fillIn]).
+// request is a request to the proxy and to kube-apiserver. Its target has placeholders for values
+// that differ between runs (see [world.fillIn]).
 type request struct {
 	number uint64
 	method string

@@ -52,8 +52,8 @@ func (r *resource) prefix() string {
 }
 
 var (
-	// namespaces contains names of resources, and a verb that old API paths contain, to confuse
-	// parsers.
+	// namespaces are names of namespaces. To confuse parsers, one is also the name of a resource, and
+	// one is also a verb in old API paths.
 	namespaces  = []string{"mine", "yours", "pods", "watch"}
 	colors      = []string{"red", "green", "blue"}
 	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}

@@ -34,7 +34,7 @@ type clientKey struct {
 }
 
 // patience bounds one request. Servers wait three seconds for a resourceVersion, and watches end
-// after one second. A longer request is cut off at both sides.
+// after one second. A longer request is cut off, to the proxy and to kube-apiserver.
 const patience = 8 * time.Second
 
 // maxRead bounds the bytes that are read of an answer.

@@ -37,8 +37,7 @@ type world struct {
 	through dynamic.Interface    // of the admin, for the proxy
 	front   *tls.Certificate     // certificate of a front proxy
 	callers []caller
-	// These are two resourceVersions. The field then is from before some objects were changed and
-	// deleted. The field now is from after these changes.
+	// These are resourceVersions before (then) and after (now) some objects were changed and deleted.
 	then, now uint64
 	// frozen has the resourceVersions, by UID, of all objects that are not permissions.
 	frozen map[string]string

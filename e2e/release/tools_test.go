@@ -113,8 +113,8 @@ func checkBill(t *testing.T, file, name, purl string) {
 }
 
 // runImage unpacks an image as docker load does, and runs its program with --help. It returns the
-// output. The image must contain the program and the programs that the parameter beside names, and
-// no other file.
+// output. The image must contain this program and the programs in the parameter beside, and no
+// other file.
 func runImage(t *testing.T, dir, name string, beside ...string) string {
 	t.Helper()
 	unpacked := t.TempDir()

@@ -72,7 +72,7 @@ type keyHistory struct {
 }
 
 const (
-	// maxTold bounds the stored events of a key, which a problem shows.
+	// maxTold bounds the stored events of a key. The report of a problem shows these events.
 	maxTold = 16
 	// maxProblems bounds the stored problems of one handler.
 	maxProblems = 3
@@ -195,7 +195,9 @@ func (h *history) told(key string) string {
 	return "never told of"
 }
 
-// take returns the problems, and the numbers of replays and strays, since the previous call.
+// take returns the problems since the previous call. It also returns how many updates changed
+// nothing (replays), and how many deletions were of objects that the handler never received
+// (strays).
 func (h *history) take() (problems []string, replays, strays int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -30,8 +30,8 @@ type result struct {
 	Versions []int `json:"versions"`
 	// Replays is the number of updates whose old and new versions were equal.
 	Replays int `json:"replays"`
-	// Strays is the number of deletions of objects that a handler never received, where history
-	// permits them.
+	// Strays is the number of deletions of objects that a handler never received. Such a deletion is a
+	// problem, except for client-go's informers behind the proxies: Strays counts only these.
 	Strays  int   `json:"strays,omitempty"`
 	Lists   int64 `json:"lists"`
 	Probes  int64 `json:"probes"`

@@ -58,8 +58,8 @@ func (w *world) truth(ctx context.Context) *state {
 	return st
 }
 
-// paired reports whether the subjects named pairs, which watch two namespaces with two selectors,
-// must have the object.
+// paired reports whether the subjects named pairs must have an object. They watch two namespaces
+// with two selectors.
 func paired(o *corev1.ConfigMap) bool {
 	return slices.Contains(pairNamespaces, o.Namespace) && slices.ContainsFunc(pairSelectors, func(s string) bool {
 		selector, err := labels.Parse(s)
@@ -93,8 +93,8 @@ func (w *world) round(ctx context.Context, number int, length time.Duration, c *
 	}
 }
 
-// The test logs a subject that became current more than this time after the control, and more than
-// this time after the subject's own servers.
+// slow is a delay. The test logs a subject that became current later than this delay after the
+// control, and later than this delay after the subject's own servers.
 const slow = time.Second
 
 // controlOf returns the index of the control with the same way and objects as s. It returns -1 if

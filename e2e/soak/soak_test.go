@@ -108,8 +108,9 @@ func (w *world) all(ctx context.Context, r *report) (out []*subject) {
 	return r.with(out)
 }
 
-// allControls starts client-go's informers, and controller-runtime's clients with both caches. None
-// of them survives a restore of the server, so the test starts them again after it.
+// allControls starts client-go's informers, and controller-runtime's clients with Weir's cache and
+// with controller-runtime's own cache. None of them survives a restore of the server, so the test
+// starts them again after it.
 func (w *world) allControls(ctx context.Context, r *report) (out []*subject) {
 	for _, way := range ways {
 		out = append(out, w.startControls(ctx, way)...)

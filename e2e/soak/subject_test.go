@@ -33,9 +33,10 @@ type subject struct {
 	// content returns one object, to compare the whole object. If it is nil, only versions are
 	// compared.
 	content func(key string) (any, error)
-	// settle is called after the last fault. current reports whether the subject has completed work of
-	// its own since that call. The test then waits for this work too. If both functions are nil, the
-	// test waits only until the objects are equal.
+	// settle and current belong to a subject that itself writes and reads. The test calls settle after
+	// the last fault. current reports whether a whole round of writes and reads has succeeded since
+	// then: the test waits for this round too. For other subjects both functions are nil, and the test
+	// waits only until the objects are equal.
 	settle  func()
 	current func() bool
 	// problems returns the errors that the subject itself has found since the previous call. It may be

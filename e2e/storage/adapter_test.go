@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// adapter is the storage under test. Its reads are requests to the watch cache by client-go. Its
-// writes go to the embedded Interface, which is kube-apiserver's store on etcd.
+// adapter is the storage under test. Its reads are requests that client-go sends to the watch
+// cache. Its writes go to the embedded Interface, which is kube-apiserver's store on etcd.
 type adapter struct {
 	apistorage.Interface
 	client     rest.Interface

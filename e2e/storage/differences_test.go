@@ -100,9 +100,9 @@ func failures(test string, out []byte) (failed, complaints []string) {
 
 // etcdsWays is a world for RunTestListInconsistentContinuation, which kube-apiserver runs only on
 // its etcd store, not on its cache. The suite requests a page at resourceVersion 0. For such a
-// request, the watch cache and kube-apiserver's cache ignore the limit. It also writes a pod whose
-// namespace differs from the one in its key. An API server never does that, and the watch cache
-// derives the key from the object.
+// request, the watch cache and kube-apiserver's cache ignore the limit. The suite also writes a pod
+// whose namespace differs from the namespace in its key. An API server never does that, and the
+// watch cache derives the key from the object.
 type etcdsWays struct{ *world }
 
 // GetList replaces resourceVersion 0 by a consistent LIST.

@@ -16,7 +16,7 @@ import (
 )
 
 // fakeBench is a weir-bench that prints the ratio 0.5 for each figure, or the ratio in the file
-// "ratio". It adds a line to the file "measured". It runs in its checkout.
+// "ratio". It adds a line to the file "measured". Both files are in the checkout, where it runs.
 const fakeBench = `package main
 
 import (

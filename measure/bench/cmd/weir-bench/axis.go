@@ -25,7 +25,7 @@ type axis struct {
 	scale func(n int) int
 }
 
-// measurer measures one side at one point of an axis.
+// measurer measures one side, such as weir or client-go, at one point of an axis.
 type measurer struct {
 	measure func(ctx context.Context, side string, n int) (figures.Values, error)
 	close   func() error

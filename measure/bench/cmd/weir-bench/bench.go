@@ -219,8 +219,8 @@ func (f *benchFlags) run(cmd *cobra.Command, verbs []informers.Verb) error {
 	return nil
 }
 
-// unstructuredRuns returns one value for each time that a verb is run: whether that run is
-// unstructured. If all verbs are run, sync is run both ways.
+// unstructuredRuns returns one value for each run of a verb: true if this run is with unstructured
+// objects. If bench runs all verbs, sync runs with typed objects and with unstructured ones.
 func (f *benchFlags) unstructuredRuns(v informers.Verb, all bool) []bool {
 	if all && v.Name == "sync" {
 		return []bool{false, true}

@@ -88,8 +88,8 @@ func TestRunSkips(t *testing.T) {
 	checkXML(t, r.chart())
 }
 
-// TestTooMuch checks that the estimate scales only the memory that grows with the point, if a side
-// reports that memory separately.
+// TestTooMuch checks the estimate of the memory at the next point. If a side reports separately the
+// memory that grows with the point, only this memory is scaled.
 func TestTooMuch(t *testing.T) {
 	a := axisOf(&byHand{}, 1, 10)
 	for _, test := range []struct {

@@ -47,7 +47,7 @@ func TestPages(t *testing.T) {
 func pageOf(cmd *cobra.Command) golden.Page {
 	return golden.Page{
 		Command: cmd.CommandPath(), Short: cmd.Short, Long: cmd.Long, Example: cmd.Example,
-		// The order matters: only after LocalFlags does UseLine know the flags that verbs share.
+		// The order matters: UseLine knows the flags that verbs share only after LocalFlags was called.
 		Flags: cmd.LocalFlags().FlagUsages(), Use: cmd.UseLine(),
 	}
 }

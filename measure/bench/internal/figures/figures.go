@@ -109,8 +109,9 @@ const (
 
 // Want is the required range of a figure. The zero value allows any value.
 type Want struct {
-	// RatioAtMost is the maximum of weir's value divided by the other side's value. WeirAtMost is the
-	// maximum of weir's value. nil means no maximum.
+	// RatioAtMost is the maximum of weir's value divided by the value of the side that weir is
+	// compared with, such as client-go. WeirAtMost is the maximum of weir's value. nil means no
+	// maximum.
 	RatioAtMost *float64 `json:"ratioAtMost,omitempty"`
 	WeirAtMost  *float64 `json:"weirAtMost,omitempty"`
 }
@@ -128,13 +129,13 @@ func Higher(key, label string, unit Unit) Figure {
 	return Figure{Key: key, Label: label, Unit: unit, Better: Larger}
 }
 
-// RatioAtMost returns the figure with a maximum of weir's value divided by the other side's value.
+// RatioAtMost returns the figure with the given Want.RatioAtMost.
 func (f Figure) RatioAtMost(most float64) Figure {
 	f.Want.RatioAtMost = &most
 	return f
 }
 
-// AtMost returns the figure with a maximum of weir's value.
+// AtMost returns the figure with the given Want.WeirAtMost.
 func (f Figure) AtMost(most float64) Figure {
 	f.Want.WeirAtMost = &most
 	return f

@@ -96,8 +96,9 @@ func TestMixIsMostlyStatus(t *testing.T) {
 	}
 }
 
-// TestStubServesItsModels checks that a stub with as many models as pods serves the models
-// themselves, except for the fields that the stub changes.
+// TestStubServesItsModels checks the pods of a stub that has as many models as pods. Models are the
+// pods from which a stub makes its own. Each pod must equal its model, except for the fields that
+// the stub changes.
 func TestStubServesItsModels(t *testing.T) {
 	const n = 50
 	for name, enc := range encodings {

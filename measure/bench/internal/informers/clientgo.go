@@ -38,8 +38,8 @@ type sharedInformer struct {
 }
 
 // looker reads the objects that a handler receives, like a handler that needs them. It is called
-// before the handler counts the key. before is nil unless the object was updated. A looker returns
-// false if the objects are wrong. A nil looker does nothing.
+// before the handler counts the key. The parameter before is the old object of an update, and nil
+// otherwise. A looker returns false if the objects are wrong. A nil looker does nothing.
 type looker func(before, object any) bool
 
 // newShared returns an informer from a factory: client-go's or the drop-in's. A dynamic informer

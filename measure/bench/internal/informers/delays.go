@@ -26,7 +26,8 @@ type delays struct {
 	base time.Time
 }
 
-// newDelays returns delays that measure up to a number of changes.
+// newDelays returns delays for the given number of handlers. It measures at most the given number
+// of changes.
 func newDelays(handlers int32, changes int) *delays {
 	return &delays{handlers: handlers, told: make([]atomic.Int32, changes), last: make([]atomic.Int64, changes), base: time.Now()}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir/internal/tools/process"
 )
 
-// TestGrower measures both sides at a few small points, with all child processes.
+// TestGrower measures weir and client-go at a few small points, with all child processes.
 func TestGrower(t *testing.T) {
 	server, err := process.StartServer(t.Context(), process.ServerSpec{Pods: 30, Seed: 1})
 	check.NoError(t, err)

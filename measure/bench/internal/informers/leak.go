@@ -27,9 +27,9 @@ var leakVerb = Verb{
 	},
 }
 
-// measureLeak measures the memory that remains in use after all but a few objects, spread evenly,
-// have been deleted (kubernetes issue 111370). Heaps do not include what the process used before
-// the first list.
+// measureLeak measures the memory that remains in use after most objects have been deleted
+// (kubernetes issue 111370). The objects that remain are spread evenly. Heaps do not include what
+// the process used before the first list.
 func measureLeak(ctx context.Context, s *subject) Figures {
 	s.handleAll(s.count)
 	s.sync(ctx)

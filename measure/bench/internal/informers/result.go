@@ -34,8 +34,9 @@ type Result struct {
 	Spread Spreads `json:"spread"`
 }
 
-// Spreads contain the smallest and the largest value of each figure over all runs, by the names of
-// Result. For each figure, ClientGo has the spread of the mode whose median is better.
+// Spreads contain the smallest and the largest value of each figure over all runs. Each field
+// belongs to the medians in the field of Result with the same name. For each figure, ClientGo has
+// the spread of the mode whose median is better.
 type Spreads struct {
 	Weir     figures.Spread            `json:"weir"`
 	ClientGo figures.Spread            `json:"clientgo"`

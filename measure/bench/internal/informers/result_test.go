@@ -35,7 +35,8 @@ func TestCompareUsesBetterMode(t *testing.T) {
 	if diff := cmp.Diff(figures.Spread{"cost": {3, 6}, "speed": {10, 40}}, r.Spread.ClientGo); diff != "" {
 		t.Error(diff)
 	}
-	// There is no ratio if the figure is not compared, the divisor is 0, or one side lacks the figure.
+	// There is no ratio if the figure is not compared, the divisor is 0, or weir or client-go lacks
+	// the figure.
 	if diff := cmp.Diff(Figures{"cost": 0.25, "speed": 2.5}, r.Ratio); diff != "" {
 		t.Error(diff)
 	}

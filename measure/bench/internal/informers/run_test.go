@@ -149,7 +149,8 @@ func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
 	return r
 }
 
-// TestMixed checks that the sync of a mixed population syncs all kinds, on both sides.
+// TestMixed checks that the sync of a mixed population syncs all kinds, with weir and with
+// client-go.
 func TestMixed(t *testing.T) {
 	const pods, seed = 40, 1
 	server, err := process.StartServer(t.Context(), process.ServerSpec{Pods: pods, Population: podsim.Mixed, Seed: seed})
@@ -195,7 +196,7 @@ func TestContendersTakeTurns(t *testing.T) {
 }
 
 func TestRunReportsWhyAProcessEnded(t *testing.T) {
-	// An informer would retry forever, but the side floor returns an error.
+	// An informer would retry forever. The contender floor, which only reads a LIST, returns an error.
 	s := spec{Verb: "sync", Options: Options{Server: "http://127.0.0.1:1"}}
 	_, _, err := runOne(t.Context(), contender{side: sideFloor}, s)
 	if !errors.Is(err, process.ErrExited) || !strings.Contains(err.Error(), "dial tcp 127.0.0.1:1") {

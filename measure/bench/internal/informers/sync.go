@@ -55,7 +55,8 @@ func measureSync(ctx context.Context, s *subject) Figures {
 	return f
 }
 
-// floor reads the same LISTs one after the other and discards them. No informer can be faster.
+// floor reads the LISTs that an informer of each kind would read, one after the other, and discards
+// them. No informer can be faster.
 func floor(ctx context.Context, cfg *rest.Config, s *spec) Figures {
 	client := figures.Must(rest.HTTPClientFor(cfg))
 	kinds := s.kinds()

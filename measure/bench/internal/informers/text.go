@@ -51,8 +51,8 @@ const (
 // blankTime is the time that timeBlank replaces.
 var blankTime = metav1.Unix(4_102_444_799, 0)
 
-// blankPod returns a copy of a pod with blanks. copies says that the copy represents several pods,
-// whose names and uids differ.
+// blankPod returns a copy of a pod with blanks. If the parameter copies is true, the copy
+// represents several pods, whose names and uids differ.
 func blankPod(pod *corev1.Pod, copies bool) *corev1.Pod {
 	pod = pod.DeepCopy()
 	if copies {

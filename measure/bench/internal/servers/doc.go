@@ -7,7 +7,7 @@
 // includes the CPU time and memory of that process.
 //
 // A [Replay] is an incident: clients send requests to an API server, in several ways. Each way runs
-// once, on separate servers, which are traced.
+// once, on separate servers. A trace records a server's memory and CPU time.
 //
 // If a server runs on this machine, its CPU time and memory are read from /proc, which costs the
 // server nothing. Otherwise, or if a process on this machine only forwards connections to the

@@ -105,8 +105,8 @@ const (
 	proxyFile    = "proxy.kubeconfig"
 )
 
-// newKubeconfig writes cfg as a kubeconfig to a new file, from which the proxy reads it. It does so
-// even if cfg comes from a kubeconfig, because cfg may come from flags instead.
+// newKubeconfig writes cfg as a kubeconfig to a new file, from which the proxy reads it. The file
+// is necessary because cfg may differ from the user's kubeconfig: flags can change it.
 func newKubeconfig(cfg *rest.Config) (*kubeconfig, error) {
 	dir, err := os.MkdirTemp("", "weir-bench-")
 	if err != nil {

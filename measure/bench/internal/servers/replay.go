@@ -11,7 +11,7 @@ import (
 )
 
 // Replay is an incident of servers: clients send requests to an API server, in several ways. Each
-// way runs on separate servers, which are traced.
+// way runs on separate servers. A trace records a server's memory and CPU time.
 type Replay struct {
 	Every time.Duration // between samples
 	Ways  []Way
@@ -141,7 +141,8 @@ func (t *trial) spending(ctx context.Context) (c spending) {
 	return c
 }
 
-// since writes to f how much the servers have used since the earlier spending, before.
+// since writes to f how much the servers have used since an earlier time. before is the spending at
+// that time.
 func (c spending) since(before spending, f Figures) {
 	f["cpuSeconds"] = max(c.cpu-before.cpu, 0).Seconds()
 	f["allocBytes"] = c.alloc - before.alloc

@@ -30,7 +30,7 @@ func TestCompare(t *testing.T) {
 		APIServer: Figures{"good": 2, "bad": 4, "zero": 0, "few": 0, "absent": 5, "free": 1},
 	}
 	r.compare(figures)
-	// There is no ratio if one side lacks the figure or the divisor is 0.
+	// There is no ratio if weir or kube-apiserver lacks the figure, or if the divisor is 0.
 	if diff := cmp.Diff(Figures{"good": 0.5, "bad": 0.75, "free": 100}, r.Ratio); diff != "" {
 		t.Error(diff)
 	}

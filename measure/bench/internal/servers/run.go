@@ -124,8 +124,8 @@ func (b *Bench) Allows(s Scenario) error {
 	return nil
 }
 
-// Run runs a scenario on both servers in turn, several times. Without a kube-apiserver it runs the
-// scenario only on the proxy. It returns the first error.
+// Run runs a scenario on the proxy and on kube-apiserver in turn, several times. Without a
+// kube-apiserver it runs the scenario only on the proxy. It returns the first error.
 func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {
 	if err := b.Allows(s); err != nil {
 		return Result{}, fmt.Errorf("%s: %w", s.Name, err)

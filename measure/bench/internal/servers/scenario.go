@@ -67,13 +67,13 @@ type Options struct {
 	Duration time.Duration // for how long many watchers are measured
 
 	Kubelets, Watchers, Herd int
-	// Crowd is the number of watchers by node in crowd. Stalled is the number of watchers in stalled
-	// that read nothing.
+	// Crowd is the number of watchers in the scenario crowd, each of one node's pods. Stalled is the
+	// number of watchers in the scenario stalled that read nothing.
 	Crowd, Stalled int
 
 	SlowProtobuf, SlowJSON int // the numbers of readers in slowlists
-	// SlowAPIServer is the number of readers of kube-apiserver in slowlists. The default is 0, because
-	// they may use up all memory.
+	// SlowAPIServer is the number of readers of kube-apiserver in the scenario slowlists. The default
+	// is 0, because these readers may make kube-apiserver use up all memory.
 	SlowAPIServer int
 	SlowBytes     float64 // how many bytes each reader in slowlists reads per second
 	RSSLimit      float64 // slow readers of a server with more memory are disconnected

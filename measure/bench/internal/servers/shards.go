@@ -54,9 +54,8 @@ func measureShards(ctx context.Context, t *trial) Figures {
 	}
 }
 
-// informed contains the numbers of bytes that one informer has received and stores. It also
-// contains the number of received objects outside the informer's shard, and the number of stored
-// objects.
+// informed contains four numbers of one informer: the received bytes, the stored bytes (held), the
+// received objects outside the informer's shard (unwanted), and the stored objects.
 type informed struct{ received, held, unwanted, objects float64 }
 
 // inform runs an informer of a shard until the informer has synced.

@@ -131,7 +131,7 @@ func (t *trial) reached(got, wanted float64) float64 {
 
 // writesAlone returns the CPU usage, in cores, of a kube-apiserver that has no watchers while pods
 // are updated through it. That usage is not part of serving watchers. writesAlone returns 0 for the
-// proxy, and for updates directly in etcd, which cost both servers the same.
+// proxy, and for updates directly in etcd, which cost the proxy and kube-apiserver the same.
 func (t *trial) writesAlone(ctx context.Context, rate float64) float64 {
 	if t.weir() || !t.writesThrough {
 		return 0
