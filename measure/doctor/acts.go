@@ -84,8 +84,8 @@ func (d *Doctor) perHour(busiest int64) float64 {
 }
 
 // rates returns the hourly rate of a client's requests, and the average rate per object. If the
-// client runs on many machines, as agents do, rate is the rate per machine. In that case the result
-// where is a text that says so; otherwise it is empty.
+// client runs on many machines, as agents do, rate is the rate per machine, and where is a text
+// that says so. Otherwise where is empty.
 func (s subject) rates(a *acts) (rate, object float64, where string) {
 	rate = s.d.perHour(a.busiest)
 	object = rate / float64(max(1, a.objects.count()))
@@ -95,8 +95,8 @@ func (s subject) rates(a *acts) (rate, object float64, where string) {
 	return rate, object, where
 }
 
-// areWasteful reports whether the writes of an hour cost too much, by the measured model. all is
-// the number of all writes, and ofObject the number of writes of one object.
+// areWasteful reports whether the writes of an hour cost too much, by the measured model. ofObject
+// is the number of writes of one object, and all is the number of writes of all objects.
 func (d *Doctor) areWasteful(resource string, ofObject, all float64) bool {
 	cost := cost.Load().Server.Of(d.writeWork(resource, all)).CPUSeconds
 	return ofObject >= hotPerHour && cost >= wasteful || ofObject >= oftenPerHour && cost >= wastefulOften

@@ -53,8 +53,8 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestObjectsOfParts checks that a finding about LISTs of some objects does not count all objects
-// of the resource per LIST.
+// TestObjectsOfParts checks a finding about LISTs that each return only some objects. The finding
+// must not count all objects of the resource for each LIST.
 func TestObjectsOfParts(t *testing.T) {
 	w := playing(t, "20 every 1s: resync list pods at=0s,12h,24h,36h,48h,60h ns=team-{i}")
 	found := examine(t, Options{Objects: map[string]int64{"pods": 50_000}}, w.log()).Findings
@@ -63,8 +63,8 @@ func TestObjectsOfParts(t *testing.T) {
 	}
 }
 
-// TestRhythmOfLogsInARow checks that two logs that cover the same time, read one after the other,
-// both count: the jump back in time is not an interval.
+// TestRhythmOfLogsInARow reads two logs of the same time, one after the other. It checks that the
+// intervals of both logs count, and that the jump back in time does not count as an interval.
 func TestRhythmOfLogsInARow(t *testing.T) {
 	var r rhythm
 	for range 2 {

@@ -101,7 +101,7 @@ func (d *Doctor) batches(c Client, u *usage) (all []batch) {
 	return all
 }
 
-// shard returns the same number of LISTs, each of one shard of the objects. The parameter of is the
+// shard returns the same number of LISTs, each of one shard of the objects. Its parameter is the
 // number of shards. The server looks at all objects to find the objects of a shard.
 func (b batch) shard(of float64) batch {
 	b.work.Looked = float64(b.size.Objects)
@@ -224,8 +224,8 @@ func (w *whatIfCase) predict(name string, all []batch) Prediction {
 	return p
 }
 
-// change calls the function to with each batch of w. It predicts the cost of the batches that this
-// function returns.
+// change replaces each batch of w by the batch that the function to returns for it, and predicts
+// the cost.
 func (w *whatIfCase) change(name string, to func(batch) batch) Prediction {
 	var all []batch
 	for _, b := range w.all {

@@ -149,7 +149,7 @@ const (
 
 	// nodePlaces is the least number of machines. Deployments have fewer replicas, and smaller
 	// clusters do not have this problem. Only machines that LIST within the same hour count, because
-	// over a week a deployment with rollouts, or jobs, may run on as many machines.
+	// the pods of a deployment or of jobs may run on many machines over a week.
 	nodePlaces   = 20
 	nodeResource = "pods" // if each node LISTs all pods, the read objects grow quadratically
 )
@@ -184,8 +184,9 @@ func findNodes(u subject) (Finding, bool) {
 const (
 	FindingFailing = "failing"
 
-	// Failed LISTs are a finding only if there are vainLists, and they take vainLatency on average. A
-	// LIST that fails immediately costs nothing, and every informer retries it.
+	// Failed LISTs are a finding only if there are at least vainLists of them, and they take at least
+	// vainLatency on average. A LIST that fails immediately costs nothing, and every informer retries
+	// it.
 	vainLists   = 20
 	vainLatency = 5 * time.Second
 

@@ -9,7 +9,7 @@ import (
 
 const FindingSlow = "slow"
 
-// slowKind has no change that replaces a line of code, because the clients' handlers must change.
+// slowKind suggests no line of code, because users must change what the clients' handlers do.
 var slowKind = &kind{
 	name: FindingSlow, incident: "initial-events",
 	metricsDo: "WATCHes are closed because their clients read too slowly", metricsFrom: "one",

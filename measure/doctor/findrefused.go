@@ -96,7 +96,7 @@ func (d *Doctor) refusals() []Finding {
 }
 
 // seatTakers returns the clients whose LISTs had seats for the longest time while requests were
-// refused. The result all is this time for the LISTs of all clients.
+// refused. The second result is this time for the LISTs of all clients together.
 func (d *Doctor) seatTakers() (takers []seats, all float64) {
 	refused := d.refused.fold(&d.clock)
 	for _, c := range d.clients.least {

@@ -12,8 +12,8 @@ const (
 	FindingResync = "resync"
 
 	resyncPeriod = 10 * time.Minute // LISTs with a shorter period are polling
-	// Resyncs LIST at least this often per burst and machine. Nodes that are added each morning LIST
-	// only once each.
+	// resyncListsEach is the least number of LISTs of a resync, per burst and machine. Nodes that are
+	// added each morning LIST only once each.
 	resyncListsEach = 2
 	// A period counts as exactly 10 h if it differs from 10 h by at most the share resyncExact.
 	resyncExact = 0.01

@@ -15,8 +15,9 @@ const (
 	// it each client LISTs only once.
 	relistLoops     = 20
 	relistLoopsEach = 3
-	// A crash loop restarts at least ten times an hour. Jobs that use an informer for some seconds
-	// every half hour restart less often.
+	// relistPerHour is the least number of LISTs in the busiest hour. A crash loop restarts at least
+	// ten times an hour. Jobs that use an informer for some seconds every half hour restart less
+	// often.
 	relistPerHour = 8
 )
 

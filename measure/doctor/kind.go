@@ -56,8 +56,8 @@ type kind struct {
 	kubectl func(a api) string
 	asks    func(w *whatIfCase) []batch // the requests that the finding is about; nil: the LISTs
 	apart   bool                        // the finding is not about LISTs and WATCHes
-	// explains reports whether the finding f is the cause of the finding other, which is then not
-	// reported.
+	// explains reports whether the finding f is the cause of a second finding (other). doctor then
+	// does not report the second finding.
 	explains func(f, other Finding) bool
 	remedies []remedy // remedies that a client can apply alone come first
 }
@@ -222,6 +222,6 @@ func NewLive(r *evidence.MetricsReport) *Live {
 	return l
 }
 
-// perMinute returns how often something must happen in a period to be a finding. times is the limit
-// for a minute. The limit for a shorter period is also times.
+// perMinute returns how often something must happen in a period to be a finding. The parameter
+// times is the limit for a minute. The limit for a shorter period is the same.
 func perMinute(times, seconds float64) float64 { return times * max(seconds/60, 1) }

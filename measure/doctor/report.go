@@ -31,7 +31,8 @@ type Rate struct {
 	Requests []uint32 `json:"requests"`
 	Lists    []uint32 `json:"lists"`
 	Refused  []uint32 `json:"refused"`
-	// Busiest are the clients whose LISTs took longest. It is never null.
+	// Busiest are the clients whose LISTs together had seats of priority and fairness for the longest
+	// time. It is never null.
 	Busiest []Busy `json:"busiest"`
 }
 
@@ -41,7 +42,7 @@ type Busy struct {
 	UnderWay []float64 `json:"underWay"`
 }
 
-// maxBusy limits the number of clients in Busiest, because a chart of more is hard to read.
+// maxBusy limits the number of clients in Busiest, because a chart of more clients is hard to read.
 const maxBusy = 4
 
 // ClientReport contains the counts of one client.
@@ -105,7 +106,7 @@ func (d *Doctor) Report() *Report {
 // count.
 func (r *Report) Empty() bool { return r.From.IsZero() }
 
-// busiest returns the clients whose LISTs had seats longest.
+// busiest returns the clients whose LISTs together had seats for the longest time.
 func (d *Doctor) busiest() []Busy {
 	type taker struct {
 		c      *client

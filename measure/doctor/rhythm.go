@@ -191,8 +191,8 @@ func (b *bursts) close() {
 	b.most = max(b.most, one.count)
 }
 
-// explain reports whether a restart or a rollout, instead of a resync, caused the burst b. before
-// is an earlier burst that b may repeat, or nil.
+// explain reports whether a restart or a rollout, instead of a resync, caused the burst b. The
+// parameter before is an earlier burst that b may repeat, or nil.
 type explain func(before *burst, b burst) bool
 
 // period describes bursts that repeat.

@@ -112,8 +112,8 @@ func (p *peak) add(from, to int64) {
 	}
 }
 
-// advance adds seconds, up to the second to. It clears the added seconds. It does nothing if a
-// later second is stored. Seconds are counted from 1970.
+// advance stores further seconds, up to a given second, with the value 0. It does nothing if a
+// later second is already stored. Seconds are counted from 1970.
 func (p *peak) advance(to int64) {
 	for s := max(p.newest, to-peakSeconds) + 1; s <= to; s++ {
 		p.millis[s%peakSeconds] = 0

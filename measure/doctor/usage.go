@@ -62,7 +62,7 @@ type WatchCounts struct {
 }
 
 // add counts a request. object is the hash of the object's name, and q the query of a LIST or
-// WATCH. The result starts reports whether informers start with such a request.
+// WATCH. It returns true if informers start with such a request.
 func (u *usage) add(e *evidence.Event, v verb, q evidence.Query, object uint64) (starts bool) {
 	u.tally[v].requests++
 	u.tally[v].latency += e.Latency()
@@ -91,7 +91,7 @@ func (u *usage) cleans() bool {
 	return cleanings*u.tally[verbDeleteCollection].requests >= max(1, u.part.total())
 }
 
-// ofAll returns the number of LISTs of all objects in a pattern.
+// ofAll returns the number of LISTs in a pattern if they are LISTs of all objects, and otherwise 0.
 func (u *usage) ofAll(p *pattern) int64 {
 	if p == u.whole {
 		return p.count

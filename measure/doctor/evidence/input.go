@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// openLog opens the log with a name. The name - is stdin. The result again reports whether the log
+// openLog opens the log with a name. The name - is stdin. The second result reports whether the log
 // is a file that can be read again from its start.
 func openLog(name string, stdin io.Reader) (log *Log, again bool, err error) {
 	if name == "-" {

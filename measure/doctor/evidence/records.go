@@ -25,9 +25,9 @@ const (
 	shown = 60
 )
 
-// envelopes are the names of members that contain events, as objects, lists or text, in the common
-// ways to deliver a log: EventList; AKS through Event Hubs or a storage account; CloudWatch; docker
-// and fluentd; Vector. An Event has no member with such a name.
+// envelopes are the names of members whose values contain events: as an object, as a list or as
+// text. They are from the common ways to deliver a log: EventList; AKS through Event Hubs or a
+// storage account; CloudWatch; docker and fluentd; Vector. An Event has no member with such a name.
 var envelopes = []string{"items", "records", "properties", "log", "events", "logEvents", "message", "structured"}
 
 var (

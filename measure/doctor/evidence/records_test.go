@@ -119,7 +119,8 @@ func TestEnvelopes(t *testing.T) {
 		"text with large objects":          "x " + withObject(one(1), object(2*MaxLine)) + "\n" + at(2),
 	} {
 		sources := []io.Reader{strings.NewReader(text)}
-		// Skip long texts: for each byte jsontext moves the whole value, and the race detector checks it.
+		// Skip long texts: jsontext moves the whole value for each byte, which is slow with the race
+		// detector.
 		if len(text) < MaxLine {
 			sources = append(sources, iotest.OneByteReader(strings.NewReader(text)))
 		}
