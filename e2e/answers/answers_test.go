@@ -100,7 +100,7 @@ func (c *comparison) bookmarks(t *testing.T, ctx context.Context, r *resource) {
 	}
 }
 
-// fill creates or updates, for each resource, the objects with the given names. The objects get
+// fill creates or updates the objects with the given names, of each resource. The objects get
 // random values.
 func fill(t *testing.T, ctx context.Context, seed int64, names ...string) {
 	t.Helper()

@@ -171,7 +171,7 @@ func deleteCustom(ctx context.Context, name string) error {
 	})
 }
 
-// eachCustom calls f for each custom resource. r has the storage version, v1. It returns the first
+// eachCustom calls f for the storage version (v1) of each custom resource. It returns the first
 // error.
 func eachCustom(f func(r *resource, of dynamic.ResourceInterface) error) error {
 	client, err := dynamic.NewForConfig(shared.Config())

@@ -28,7 +28,7 @@ var (
 	apiServices = schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
 )
 
-// resource is a resource in one of its versions, which kube-apiserver can list and watch.
+// resource is one version of a resource that kube-apiserver can list and watch.
 type resource struct {
 	schema.GroupVersionResource
 	kind       string

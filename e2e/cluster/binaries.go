@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Binaries are the paths of the server programs. controller-runtime's envtest reads these paths
-// from TEST_ASSET_KUBE_APISERVER and TEST_ASSET_ETCD.
+// Binaries are the paths of the server programs. For controller-runtime's envtest, set the
+// variables TEST_ASSET_KUBE_APISERVER and TEST_ASSET_ETCD to these paths.
 type Binaries struct {
 	APIServer string
 	Etcd      string

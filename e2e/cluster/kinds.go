@@ -32,8 +32,8 @@ func storageKey(gr schema.GroupResource) string {
 	return "/registry/" + place + "/"
 }
 
-// putKinds writes all objects of several kinds into etcd. The API server must start later, because
-// at its start it creates the objects of some kinds that are missing.
+// putKinds writes all objects of several kinds into etcd. It must be called before the API server
+// starts, because a starting API server creates some objects if they are missing.
 func (c *Cluster) putKinds(ctx context.Context, kinds []populations.Kind) error {
 	start, n := time.Now(), 0
 	for k := range kinds {

@@ -52,7 +52,8 @@ func freePort() (int, error) {
 }
 
 // FreeAddress returns a loopback address on which no process listens. The kernel does not assign
-// its port to outgoing connections, so it usually stays free while a server restarts.
+// the address's port to outgoing connections, so the port usually stays free while a server
+// restarts.
 func FreeAddress() (string, error) {
 	port, err := freePort()
 	if err != nil {

@@ -134,7 +134,7 @@ func (p *tab) says(element string, texts ...string) {
 	}
 }
 
-// well checks the page: it sent requests only to the server of this address, had no errors, and is
+// well checks that the page sent requests only to the server of this address, had no errors, and is
 // no wider than the window.
 func (p *tab) well(address string) {
 	p.t.Helper()

@@ -65,7 +65,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// count returns a handler that calls the handler next. It counts the requests in progress, by path.
+// count returns a handler that calls the handler next. The returned handler counts the requests in
+// progress, by path.
 func (w *world) count(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path

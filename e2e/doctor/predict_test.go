@@ -137,8 +137,8 @@ func (s *script) cpu() float64 {
 }
 
 // countOften is a flag that makes an API server count its objects every second. By default it
-// counts every minute. If its cache is not filled at the first count, the metric would have no
-// number for a minute.
+// counts every minute. Then, if its cache is not filled at the first count, the metric has no
+// number for the first minute.
 const countOften = "--etcd-count-metric-poll-period=1s"
 
 // countedAll waits until the API server reports this number of pods. The server must run with

@@ -37,7 +37,8 @@ const (
 	bigSize = 1_000_000
 )
 
-// These are names of users. readers is the group of users who may read pods and ConfigMaps.
+// known, heavy and monitor are users. readers is the group of users who may read pods and
+// ConfigMaps.
 const (
 	known   = "known"
 	heavy   = "heavy" // attackers with credentials use this user's token

@@ -89,7 +89,7 @@ func TestDashboard(t *testing.T) {
 }
 
 // checkSeries returns an error if there are no series, or if a label that the legend uses is
-// missing. If the legend uses the label name, both informers must have a series.
+// missing. If the legend uses the label called name, both informers must have a series.
 func checkSeries(series []map[string]string, legend string) error {
 	if len(series) == 0 {
 		return errors.New("no data")

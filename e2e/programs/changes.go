@@ -88,7 +88,7 @@ func (c *changes) parse(line string) error {
 // apply returns a file with its changes, and the number of changed lines, including imports. The
 // changes of "share" do not count, because the other changes already affect the same lines. apply
 // removes imports that become unused, so that the file compiles. It returns an error if the file
-// does not contain a text to replace.
+// lacks a text that a change replaces.
 func (c fileChanges) apply(source []byte, share bool) (out []byte, lines int, err error) {
 	text := string(source)
 	replace := func(r [2]string) (n int) {

@@ -54,8 +54,8 @@ var deschedules = observer{
 	change: func(t *testing.T, ctx context.Context, w *world) string {
 		w.churn(t, ctx, 300) // the replaced pods have no owners, so the descheduler does not evict them
 		for i := 0; i < min(300, w.pods.Len()-1); i += restartEvery / 2 {
-			// Half of these pods were restarted often: reset their restarts. Set many restarts for the other
-			// half.
+			// Half of the pods in this loop were restarted often. Reset their restart counts, and set high
+			// restart counts for the other half.
 			w.restart(t, ctx, i, 200*(i%restartEvery))
 		}
 		last := w.pods.Len() - 1

@@ -114,8 +114,8 @@ func (w *world) moveNodes(t *testing.T, ctx context.Context) {
 	check.NoError(t, err)
 }
 
-// movePods changes fields of pods that determine their DNS records, or deletes pods. It then
-// reverts the changes of half of the pods.
+// movePods changes each of the first 300 pods: it changes a field that external-dns reads, or
+// deletes the pod. It then reverts half of these changes.
 func (w *world) movePods(t *testing.T, ctx context.Context) {
 	t.Helper()
 	const ways = 7

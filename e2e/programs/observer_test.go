@@ -23,7 +23,7 @@ type observer struct {
 	// command line arguments. It may be nil.
 	prepare func(t *testing.T, ctx context.Context, w *world) (args []string)
 	// count returns the number of objects that the program reports when it has received all of them.
-	// If count is nil, this is the number of pods.
+	// If count is nil, the program reports as many objects as there are pods.
 	count func(w *world) int
 	// change changes objects. It returns a text that the program reports only after it has received
 	// the last change. If change is nil, some pods change.

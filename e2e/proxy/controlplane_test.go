@@ -43,7 +43,7 @@ type forwardedLists struct {
 	of sets.Set[string] // group/resource
 }
 
-// leftOut are the resources that the proxy of the manifests intentionally does not cache: Secrets,
+// leftOut are the resources that the manifests intentionally omit from --resources: Secrets,
 // ConfigMaps and Leases, and resources that only the garbage collector reads. The garbage collector
 // reads every resource.
 var leftOut = sets.New(
@@ -101,8 +101,8 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 			t.Error(err)
 		}
 	})
-	// The proxy must forward the garbage collector's GETs of possible owners. A cached answer could be
-	// older than the dependent's watch event.
+	// This test also needs the proxy to forward the garbage collector's GETs of possible owners. An
+	// answer from the cache could be older than the garbage collector's event of the dependent object.
 	upstream := c.Config()
 	forwarded := &forwardedLists{of: sets.New[string]()}
 	upstream.Wrap(func(rt http.RoundTripper) http.RoundTripper { return noting{rt, forwarded} })
@@ -325,9 +325,8 @@ func (cp *controlPlane) look(t *testing.T, ctx context.Context, name string) {
 
 // checkServed checks that the proxy answered the programs' reads from its cache. verb is the verb
 // with which the programs read the initial state. If verb is "list", the cache must have answered a
-// LIST and a WATCH of every resource that the manifests cache for the control plane. The test fails
-// if the proxy has forwarded a LIST of a resource that is neither in leftOut nor among the
-// resources of the manifests. Such a resource is missing in the manifests.
+// LIST and a WATCH of every resource of the component controlplane. The test fails if the proxy has
+// forwarded a LIST of a resource that is neither in leftOut nor in the manifests.
 func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context, verb string) {
 	t.Helper()
 	resp := do(t, ctx, cp.admin, http.MethodGet, cp.proxy.URL()+"/metrics")

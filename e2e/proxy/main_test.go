@@ -76,7 +76,8 @@ func startShared(ctx context.Context, dir string) (err error) {
 		Authorization: cluster.RBAC,
 		Users:         []cluster.User{{Name: "stranger"}, {Name: "reader"}, {Name: "leaver"}},
 		APIServerArgs: []string{
-			// This feature gate is alpha. The tests compare how both servers handle shardSelector.
+			// This feature gate is alpha. The tests compare how the proxy and kube-apiserver handle
+			// shardSelector.
 			"--feature-gates=ShardedListAndWatch=true",
 			"--client-ca-file=" + callers.File,
 			"--requestheader-client-ca-file=" + fronts.File,
@@ -168,8 +169,8 @@ func do(t *testing.T, ctx context.Context, cfg *rest.Config, method, url string)
 	return resp
 }
 
-// granted gives a user the permission of rule. revoke withdraws it, at the latest when the test
-// ends.
+// granted gives a user the permission of rule. revoke withdraws the permission. If the test does
+// not call revoke, the permission is withdrawn when the test ends.
 func granted(t *testing.T, ctx context.Context, user string, rule rbacv1.PolicyRule) (revoke func()) {
 	t.Helper()
 	client := clientFor(t, shared.Config())

@@ -48,7 +48,8 @@ type answer struct {
 	passed bool
 }
 
-// headers are the response headers that must be equal in both answers.
+// headers are the response headers that must be equal in the answers of the proxy and of
+// kube-apiserver.
 var headers = []string{"Content-Type", "Cache-Control", "Content-Encoding", "Retry-After", "Vary", "Warning", "Allow"}
 
 // ask sends a request (row), and the requests for its further pages. It returns all responses as
@@ -249,7 +250,7 @@ func tidyEvent(e map[string]any, w *world) bool {
 		return false
 	}
 	w.tidyVersion(meta)
-	// In a bookmark's object, one server writes empty fields that the other server omits.
+	// In a bookmark's object, the proxy and kube-apiserver may write different empty fields.
 	for key, value := range object {
 		if empty(value) {
 			delete(object, key)

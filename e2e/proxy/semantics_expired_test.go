@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// expired are requests for a state that neither server has any more.
+// expired are requests for a state that neither the proxy nor kube-apiserver has any more.
 var expired = []row{
 	{query: "continue={page}&limit=1", differs: words},
 	{query: "continue={page}", differs: words},

@@ -50,8 +50,8 @@ func pickCaller(d dice, all []caller) caller {
 	return pick(d, all...)
 }
 
-// people and groups are the users and groups that permissions, front proxies and impersonation
-// name.
+// people and groups are the users and groups that occur in permissions, in the headers of front
+// proxies, and in impersonation.
 var (
 	people    = []string{"ann", "bob", "eve", "carl", "dora", "system:anonymous", "system:serviceaccount:mine:robot", "system:serviceaccount:yours:robot"}
 	groups    = []string{"staff", "guests", "system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:serviceaccounts:mine"}
