@@ -44,7 +44,7 @@ func (a *acts) add(e *evidence.Event, object uint64) {
 // acted counts a request if it is a GET or a write of an object, or records an Event. It ignores
 // failed requests, except those that fail with 404 or 409. It also ignores requests that name no
 // object, such as access reviews, because no client can cache or compare their results. Requests
-// that record an Event are an exception.
+// that record an Event count even if they name no object.
 func (u *usage) acted(e *evidence.Event, v verb, object uint64) {
 	failed := e.Code >= 400 && e.Code != 404 && e.Code != 409
 	if failed || len(e.Object.Resource) == 0 || len(e.Object.Name) == 0 && !isEvents(u.resource) {

@@ -12,8 +12,8 @@ const (
 	FindingPolling = "polling"
 
 	// pollLists is the least number of LISTs that counts as polling. A controller that restarts twice
-	// a day LISTs each resource 14 times a week. A person who investigates a problem LISTs it a dozen
-	// times an hour.
+	// a day LISTs each resource 14 times a week. A person who investigates a problem LISTs a resource
+	// a dozen times an hour.
 	pollLists = 20
 	// pollListsEach is the least number of LISTs per machine. A deployment whose replicas LIST when
 	// they start sends fewer.

@@ -30,9 +30,9 @@ const (
 	seatShare     = 0.3 // of all LISTs' time; no client is named if the first one has less
 	nameableShare = 0.05
 	seatTakers    = 3 // the largest number of clients that are named
-	// Clients are named only if the LISTs of the first client had seats for long enough: for at least
-	// seatFewest, and for at least the share seatBusy of the time in which requests were refused.
-	// Without these limits, a client could be named for a single LIST of some milliseconds.
+	// Clients are named only if the LISTs of at least one client had seats for long enough: for at
+	// least seatFewest, and for at least the share seatBusy of the time in which requests were
+	// refused. Without these limits, a client could be named for a single LIST of some milliseconds.
 	seatFewest = 10 * time.Second
 	seatBusy   = 0.05
 
@@ -124,7 +124,7 @@ func (d *Doctor) mostRefused() string {
 	return fmt.Sprintf("%s of those of %s", humanize.Count(most.total.Refused), most.name)
 }
 
-// minSeatMillis returns a time in milliseconds. Clients are named only if the LISTs of the first
+// minSeatMillis returns a time in milliseconds. Clients are named only if the LISTs of at least one
 // client had seats for at least this time.
 func (d *Doctor) minSeatMillis() float64 {
 	n := 0

@@ -62,8 +62,8 @@ type kind struct {
 	remedies []remedy // remedies that a client can apply alone come first
 }
 
-// kinds are all kinds. If a client's LISTs and WATCHes of a resource match several kinds, doctor
-// reports only the first of these kinds in the list.
+// kinds are all kinds of findings. If a client's LISTs and WATCHes of a resource match several
+// kinds, doctor reports only the first of these kinds in the list.
 var kinds = []*kind{
 	relistKind, nodesKind, resyncKind, pollingKind, partKind, watchesKind, failingKind, refusedKind,
 	fightKind, writesKind, eventsKind, getsKind,

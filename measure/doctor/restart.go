@@ -183,8 +183,8 @@ type named struct {
 	batch batch
 }
 
-// otherwise returns, for each remedy that applies to the start, the requests that the client would
-// send instead.
+// otherwise returns the requests that the client would send instead, for each remedy that applies
+// to the start.
 func (s *start) otherwise(d *Doctor) (out []named) {
 	b, n := s.batch, s.batch.work.Requests
 	list := func(sel selection, quorum float64) batch {

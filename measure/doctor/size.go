@@ -96,9 +96,9 @@ func getsProtobuf(c Client, resource string) bool {
 	return !custom && !c.isKubectl()
 }
 
-// sizes returns the sizes, ordered by name, of the resources that clients LIST, and of the
-// resources of WATCHes that start with all objects. It omits a resource if the number of its
-// objects is unknown.
+// sizes returns the sizes of the resources that clients LIST, and of the resources of WATCHes that
+// start with all objects. The sizes are ordered by the resources' names. sizes omits a resource if
+// the number of its objects is unknown.
 func (d *Doctor) sizes() []Size {
 	listed := map[string]bool{}
 	for _, c := range d.clients.least {

@@ -104,7 +104,7 @@ var Load = sync.OnceValue(func() *Model {
 	return m
 })
 
-// Work is a number of equal requests, and events that WATCHes receive.
+// Work is a number of equal requests, and a number of events that WATCHes receive.
 type Work struct {
 	Requests    float64  // LISTs or WATCHes; a LIST in pages counts once
 	Connections float64  // how many are opened for the requests

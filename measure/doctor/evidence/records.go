@@ -18,8 +18,8 @@ const (
 	// maxToken limits the length of a JSON string, because the decoder stores a string even to skip
 	// it. kube-apiserver accepts requests of 3 MiB.
 	maxToken = 4 * MaxLine
-	// maxDepth limits how deep envelopes are nested. The deepest known envelope, records of properties
-	// with a log, has depth 5.
+	// maxDepth limits how deep envelopes are nested. The deepest known envelopes, a log in properties
+	// in records, have depth 5.
 	maxDepth = 8
 	// shown is the number of characters of a malformed line that an error shows.
 	shown = 60

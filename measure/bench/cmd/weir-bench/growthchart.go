@@ -11,8 +11,8 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// The sizes in the chart, which has a column for each axis and a panel for each of the axis's
-// figures.
+// These are sizes in the chart. The chart has a column for each axis. A column has a panel for each
+// figure of its axis.
 const (
 	panelWidth, panelHeight = 270.0, 150.0
 	plotLeft, plotRight     = 66.0, 252.0

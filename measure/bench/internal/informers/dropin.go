@@ -15,9 +15,10 @@ import (
 	listers "k8s.io/client-go/listers/core/v1"
 )
 
-// DropIn returns the verb for the drop-in instead of weir's own informer. Both sides then use
-// client-go's interfaces, and the handlers read the objects. The verb read then measures listers.
-// Every other verb measures the same as for weir's own informer.
+// DropIn returns the verb for the drop-in instead of weir's own informer. The drop-in and client-go
+// then run with the same code, through client-go's interfaces, and the handlers read the objects.
+// The verb read then measures listers. Every other verb measures the same as for weir's own
+// informer.
 func (v Verb) DropIn() Verb {
 	if v.Name != "read" {
 		return v

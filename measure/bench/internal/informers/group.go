@@ -45,8 +45,8 @@ func (s *spec) kinds() []schema.GroupVersionResource {
 	return all
 }
 
-// newGroup returns an informer of each kind. Kinds without a Go type are unstructured on both
-// sides.
+// newGroup returns an informer of each kind. Informers of kinds without a Go type are unstructured,
+// for weir and for client-go.
 func newGroup(cfg *rest.Config, s *spec) informer {
 	if s.Side == sideClientgo || s.DropIn {
 		return newSharedGroup(cfg, s)

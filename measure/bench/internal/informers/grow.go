@@ -96,8 +96,8 @@ func newMany(cfg *rest.Config, s *spec) informer {
 	return g
 }
 
-// Grower measures informers while one of three numbers grows: of objects, of handlers, or of
-// informers. It is not safe for concurrent use.
+// Grower measures informers while the number of objects, of handlers or of informers grows. It is
+// not safe for concurrent use.
 type Grower struct {
 	o       Options
 	objects int

@@ -26,11 +26,11 @@ var indexVerb = Verb{
 	},
 }
 
-// measureIndex measures two indexes whose values a function of the object returns. It adds the
-// first index before the first list, and measures until the informer has synced and the first
-// lookup is answered. It adds the second index later, while all objects are packed, and measures
-// until the first lookup is answered. The first lookup of each index looks for a value that no
-// object has. Then measureIndex measures lookups of values that objects have.
+// measureIndex measures two indexes by function. It adds the first index before the first list, and
+// measures until the informer has synced and the first lookup is answered. It adds the second index
+// later, while all objects are packed, and measures until the first lookup is answered. The first
+// lookup of each index looks for a value that no object has. Then measureIndex measures lookups of
+// values that objects have.
 func measureIndex(ctx context.Context, s *subject) Figures {
 	s.handleAll(s.count)
 	figures.Check(s.index(earlyIndex, true))

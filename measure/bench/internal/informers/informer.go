@@ -52,10 +52,10 @@ type reader interface {
 	// index adds an index by label. If byFunc is set, the index uses a function that returns the
 	// label.
 	index(name string, byFunc bool) error
-	// by reads the objects with a value of an index, decoded, and returns their number.
+	// by reads the decoded objects that have a value in an index, and returns their number.
 	by(index, value string) (int, error)
-	// pick returns the keys of up to n objects, and up to n values of the index, spread evenly. It
-	// does not decode objects.
+	// pick returns the keys of up to n objects, and up to n values of the index. The objects and
+	// values are spread evenly. pick does not decode objects.
 	pick(n int) (keys, values []string, err error)
 }
 

@@ -226,7 +226,7 @@ func (s *stub) wake() {
 	s.changed = make(chan struct{})
 }
 
-// obey sets the order. sent reports whether it is already carried out.
+// obey sets the order. The parameter sent says whether the order is already carried out.
 func (s *stub) obey(o order, sent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

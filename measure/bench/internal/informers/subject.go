@@ -120,7 +120,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // await blocks until done returns true. If ctx ends first, it ends the attempt with an error that
-// contains the text what.
+// contains the text in the parameter what.
 func (s *subject) await(ctx context.Context, what string, done func() bool) {
 	for !done() {
 		pause(ctx, 10*time.Millisecond)

@@ -70,7 +70,7 @@ func (f *follower) take(e wire.Event) error {
 }
 
 // follow reads events at a limited rate until done returns true. It calls done before each event.
-// If the watch has ended, the error wraps errClosed. If ctx has ended, it is ctx's error.
+// If the watch has ended, the error wraps errClosed. If ctx has ended, the error is ctx's error.
 func (f *follower) follow(ctx context.Context, l *rate.Limiter, done func() bool) error {
 	for !done() {
 		if l.Wait(ctx) != nil { // ctx ends before the limiter allows the next event

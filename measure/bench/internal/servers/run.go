@@ -178,7 +178,8 @@ func (b *Bench) measure(ctx context.Context, s Scenario, side string) (f Figures
 	return f, nil
 }
 
-// withProxy starts a proxy, calls use when the proxy has cached the pods, and then stops the proxy.
+// withProxy starts a proxy. When the proxy has cached the pods, withProxy calls the function use,
+// and then stops the proxy.
 func (b *Bench) withProxy(ctx context.Context, use func(*target) error) (err error) {
 	var more []string
 	if !b.apiserver {

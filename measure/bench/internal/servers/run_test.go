@@ -199,8 +199,8 @@ func TestProxyThatHasNotAnsweredItself(t *testing.T) {
 	}
 }
 
-// gaugeOf is a gauge that returns the sizes of a list one after the other, and then always the last
-// one.
+// gaugeOf is a gauge that returns the sizes of a list one after the other. At the end of the list
+// it repeats the last size.
 type gaugeOf struct {
 	procGauge
 	now, peak []float64

@@ -57,8 +57,8 @@ type Options struct {
 	// Proxy is the path of the program weir-proxy.
 	Proxy string
 
-	// Writes allows to change pods. A change sets an annotation through the API server or, if EtcdURL
-	// is set, directly in etcd. Pods of an embedded server may always be changed.
+	// Writes says that pods may be changed. A change sets an annotation through the API server or, if
+	// EtcdURL is set, directly in etcd. Pods of an embedded server may always be changed.
 	Writes  bool
 	EtcdURL string
 

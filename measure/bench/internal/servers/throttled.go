@@ -8,9 +8,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// newLimiter returns a limiter that allows a number of things per second; 0 means no limit. A
-// caller that was slower than the limit may then be faster, to make up for at most a tenth of a
-// second.
+// newLimiter returns a limiter of events or bytes. The parameter perSecond is the number per
+// second; 0 means no limit. A caller that was slower than the limit may then be faster, to make up
+// for at most a tenth of a second.
 func newLimiter(perSecond float64) *rate.Limiter {
 	if perSecond <= 0 {
 		return rate.NewLimiter(rate.Inf, 0)
