@@ -14,8 +14,9 @@ func (c *Cluster) Config() *rest.Config {
 	return c.first().Config()
 }
 
-// ConfigFor returns the client configuration of one of Options.Users. It returns an error for
-// another name. The configuration has no client-side rate limit. The caller may change it.
+// ConfigFor returns the client configuration of one of Options.Users. It returns an error if
+// Options.Users lacks the name. The configuration has no client-side rate limit. The caller may
+// change it.
 func (c *Cluster) ConfigFor(user string) (*rest.Config, error) {
 	token, ok := c.credentials.tokens[user]
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/populations"
 )
 
-// storedAt maps resources to the names in the keys of etcd. It contains only resources with another
-// name in etcd than in the API.
+// storedAt maps resources to the names in the keys of etcd. It contains only resources whose names
+// in etcd and in the API differ.
 var storedAt = map[schema.GroupResource]string{
 	{Resource: "nodes"}:                                                    "minions",
 	{Resource: "services"}:                                                 "services/specs",

@@ -160,8 +160,8 @@ func (p *weirProxy) gauges(t *testing.T, ctx context.Context) (gauges, error) {
 	return gauges{value("weir_proxy_connections"), value("go_goroutines"), value("process_open_fds")}, nil
 }
 
-// Even without clients, a proxy may have this many more connections and goroutines at one time than
-// at another, because it opens and closes connections to its upstream.
+// These are limits of how much the numbers of connections and goroutines of a proxy without clients
+// may vary. They vary because the proxy opens and closes connections to its upstream.
 const (
 	connectionSlack = 4
 	goroutineSlack  = 4 * connectionSlack

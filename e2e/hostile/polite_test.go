@@ -188,7 +188,8 @@ func newClientOf(base string, v *victim, from, token string) *client {
 
 func (c *client) close() { c.transport.CloseIdleConnections() }
 
-// get returns the body of a response with status 200. For another status, it returns a statusError.
+// get returns the body of a response with status 200. If the status is not 200, it returns a
+// statusError.
 func (c *client) get(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -32,10 +32,10 @@ import (
 // certificates is the number of certificates that cert-manager must issue, in addition to the CA's.
 const certificates = 20
 
-// certify tests cert-manager in a cluster with many Secrets that do not concern it: as many as the
-// clusters of the other tests have pods. cert-manager must create a CA and issue certificates with
-// it. It must reissue a certificate whose Certificate was changed, and a certificate whose Secret
-// was deleted. certify returns a line about each Certificate.
+// certify tests cert-manager in a cluster with many unrelated Secrets: as many as the clusters of
+// the other tests have pods. cert-manager must create a CA and issue certificates with it. It must
+// reissue a certificate whose Certificate was changed, and a certificate whose Secret was deleted.
+// certify returns a line about each Certificate.
 func certify(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, podsim.New(0, 1))
 	c := certManager{w, t, dynamic.NewForConfigOrDie(w.cluster.Config())}

@@ -128,7 +128,7 @@ var formats = func() runtime.Decoder {
 	return serializer.NewCodecFactory(s).UniversalDeserializer()
 }()
 
-// decode decodes one JSON or protobuf object into a map. For another content type, the map has the
+// decode decodes one JSON or protobuf object into a map. For other content types, the map has the
 // text under the key "text".
 func decode(raw []byte, contentType string) (map[string]any, error) {
 	out := map[string]any{}

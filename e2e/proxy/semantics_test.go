@@ -124,7 +124,7 @@ func TestSemanticsProven(t *testing.T) {
 	}
 }
 
-// both has the answers of both servers to one request.
+// both has the answers of the proxy and of kube-apiserver to one request.
 type both struct {
 	ours, theirs *answer
 	err          error

@@ -286,7 +286,7 @@ func (e *exchange) protobufBodies() {
 	}
 }
 
-// events compares the watch events that both sides have sent.
+// events compares the watch events of the proxy and of kube-apiserver.
 func (e *exchange) events() {
 	theirs := e.theirs.events()
 	for key, frame := range e.ours.events() {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// exchange is one request, with the answers of both sides.
+// exchange is one request, with the answers of the proxy and of kube-apiserver.
 type exchange struct {
 	request      *request
 	seed         uint64 // seed of the request's round
@@ -23,7 +23,7 @@ type exchange struct {
 
 // ask sends a request to the proxy and to kube-apiserver at the same time, and judges the answers.
 // If each server gets its own continue token, other is the target for the proxy. Otherwise other is
-// empty, and both servers get the same target.
+// empty, and the proxy and kube-apiserver get the same target.
 func (w *world) ask(ctx context.Context, q *request, target, other string) *exchange {
 	e := w.send(ctx, q, target, other)
 	e.judge(w.known)
@@ -210,9 +210,9 @@ func (e *exchange) refusedHere() bool {
 	return e.ours.code >= http.StatusBadRequest && e.ours.header.Get("Audit-Id") == ""
 }
 
-// misplaced reports whether a request with a continue token of the proxy has another path, or
-// accepts other types, than the request for the first page. Only the proxy can read the token, and
-// it refuses the token with 410. kube-apiserver refuses the path or the types.
+// misplaced is for a request with the proxy's continue token. It reports whether the path or the
+// accepted types differ from those of the request for the first page. Only the proxy can read the
+// token, and it refuses the token with 410. kube-apiserver refuses the path or the types.
 func (e *exchange) misplaced() bool {
 	return e.other != "" && e.ours.code == http.StatusGone && (e.theirs.code == http.StatusNotAcceptable || e.theirs.code == http.StatusNotFound)
 }
@@ -251,11 +251,11 @@ func (e *exchange) strange() bool {
 	return e.other != "" && e.ours.code == http.StatusBadRequest && e.ours.header.Get("Audit-Id") != ""
 }
 
-// fits judges a request that both servers have received with the proxy's continue token. If
-// kube-apiserver has accepted the token, fits does nothing. Otherwise it compares the proxy's
-// answer with whole, kube-apiserver's answer to the same request without the token. The proxy may
-// refuse the token. The proxy must not answer a caller that kube-apiserver refuses, and must not
-// return an object that whole does not have.
+// fits judges a request that the proxy and kube-apiserver have received with the proxy's continue
+// token. If kube-apiserver has accepted the token, fits does nothing. Otherwise it compares the
+// proxy's answer with whole, kube-apiserver's answer to the same request without the token. The
+// proxy may refuse the token. The proxy must not answer a caller that kube-apiserver refuses, and
+// must not return an object that whole does not have.
 func (e *exchange) fits(whole *answer, known map[string]string) {
 	if e.theirs.code == http.StatusOK {
 		return // kube-apiserver accepts the token

@@ -159,8 +159,8 @@ func (w *world) may(t *testing.T, ctx context.Context, who, what, where string) 
 	return review.Status.Allowed
 }
 
-// asCanary sends a GET of a secret to the proxy, as the canary, and returns the status code. The
-// proxy answers the GET from its cache.
+// asCanary sends a GET of a Secret to the proxy in the canary's name. It returns the status code.
+// The proxy answers the GET from its cache.
 func (w *world) asCanary(t *testing.T, ctx context.Context, who string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.proxy.URL()+"/api/v1/namespaces/mine/secrets/key?resourceVersion=0", nil)

@@ -211,8 +211,8 @@ func itemVersion[T weir.Object](i weir.Item[T]) version {
 	return version{uid: i.UID(), rv: parseVersion(i.ResourceVersion()), write: write}
 }
 
-// tap records the versions in the responses to the requests of a subject (an informer under test),
-// by key, for the log. It is safe for concurrent use.
+// tap records the versions in the responses to the requests of a subject (an informer under test).
+// It stores the versions by key, for the log. It is safe for concurrent use.
 type tap struct {
 	begun time.Time
 

@@ -222,8 +222,8 @@ func (w *world) problem(s *subject, text string) {
 	w.problems = append(w.problems, text)
 }
 
-// tell reports the problems since the previous call, if there are any, together with the faults and
-// other events since then.
+// If there were problems since the previous call, tell reports them. It also reports the faults and
+// the other events since the previous call.
 func (w *world) tell(name string) {
 	w.t.Helper()
 	events := w.takeEvents()

@@ -25,7 +25,7 @@ const (
 	shortestRate = 10 * time.Minute
 )
 
-// acts counts a client's GETs, or its writes, of objects of one resource.
+// acts counts a client's GETs of objects of one resource, or its writes of such objects.
 type acts struct {
 	hourly
 	count   int64

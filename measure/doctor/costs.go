@@ -6,8 +6,8 @@ import (
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
-// batch is a number of equal LISTs, or of WATCHes that start with all objects, of one client and
-// resource.
+// batch is a number of equal requests of one client for one resource. They are LISTs, or WATCHes
+// that start with all objects.
 type batch struct {
 	c         Client
 	work      cost.Work
@@ -79,8 +79,8 @@ func (b batch) initial() batch {
 	return b
 }
 
-// batches returns a client's LISTs, and its WATCHes that start with all objects, of one resource.
-// It returns nil if the number of objects is unknown.
+// batches returns a client's requests for one resource: its LISTs, and its WATCHes that start with
+// all objects. It returns nil if the number of objects is unknown.
 func (d *Doctor) batches(c Client, u *usage) (all []batch) {
 	s := d.size(u.resource)
 	if s.Objects == 0 {

@@ -51,8 +51,8 @@ func TestInnocentsAreNot(t *testing.T) {
 	}
 }
 
-// TestResyncPeriod checks that a resync every ten hours is found, with its period, in a log of
-// three days.
+// TestResyncPeriod checks that doctor finds a resync every ten hours in a log of three days, and
+// the period of the resync.
 func TestResyncPeriod(t *testing.T) {
 	w := newWorld(1)
 	r := request{user: account("sync"), agent: program("sync"), ip: "10.9.0.1", verb: "list", resource: "pods"}

@@ -15,8 +15,8 @@ const (
 	FindingFight = "fight"
 
 	// fightTurns is the least share of the writes of an object that must follow a write of another
-	// writer. If two clients write in turn, all writes follow one of the other client. If they write
-	// at random, half of the writes do.
+	// writer. If two clients write in turn, each write follows a write of the other client. If they
+	// write at random, half of the writes do.
 	fightTurns = 0.25
 	// fightNamed is the least share of an object's writes, in percent, for which a finding names a
 	// client. The client with the most writes is always named.

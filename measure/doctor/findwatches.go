@@ -10,9 +10,9 @@ import (
 const (
 	FindingRelist = "relist"
 
-	// A client is in a loop if at least 20 of its WATCHes ended early and it sent at least 20 LISTs,
-	// and at least three of each per machine. A restart of a server also ends WATCHes early, but after
-	// it each client LISTs only once.
+	// A client is in a loop if at least 20 of its WATCHes ended early and it sent at least 20 LISTs.
+	// It must also have at least three of each per machine. A restart of a server also ends WATCHes
+	// early, but after it each client LISTs only once.
 	relistLoops     = 20
 	relistLoopsEach = 3
 	// relistPerHour is the least number of LISTs in the busiest hour. A crash loop restarts at least

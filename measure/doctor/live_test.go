@@ -65,8 +65,8 @@ const (
 	lists  = `apiserver_request_total{code="200",group="",resource="pods",scope="cluster",subresource="",verb="LIST",version="v1"}`
 )
 
-// TestMetricsKinds checks that each kind is found if its counts grow by the limit in a minute, and
-// is not found if they grow by half of the limit.
+// TestMetricsKinds checks that each kind is found if its counts grow by the limit in a minute. It
+// checks that the kind is not found if they grow by half of the limit.
 func TestMetricsKinds(t *testing.T) {
 	there := map[string]float64{"apiserver_resource_objects" + pods: 5000, "apiserver_resource_objects" + deploy: 200}
 	for want, counts := range map[string]map[string]float64{

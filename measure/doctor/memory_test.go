@@ -104,8 +104,8 @@ func TestMemoryAtPeaks(t *testing.T) {
 	}
 }
 
-// TestPeak checks that requests that run in the same second are added, in any order, and that the
-// largest sum is stored.
+// TestPeak checks that requests that run in the same second are added up, and that the largest sum
+// is stored. The order of the requests must not matter.
 func TestPeak(t *testing.T) {
 	const second = int64(1e6)
 	for _, c := range []struct {

@@ -109,8 +109,8 @@ func (e *Event) Place() []byte {
 	return e.IP
 }
 
-// Query contains what the URI of a LIST or WATCH asks for. The zero value is a LIST of all objects,
-// as new as etcd, in one answer.
+// Query contains what the URI of a LIST or WATCH asks for. The zero value is a LIST whose only
+// answer contains all objects and is as new as etcd.
 type Query struct {
 	Version   string // resourceVersion
 	Exact     bool   // resourceVersionMatch=Exact

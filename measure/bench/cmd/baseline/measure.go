@@ -258,8 +258,8 @@ func (m *measurer) runProgram(ctx context.Context, of row, r *record) error {
 	return err
 }
 
-// parseProgram returns the ratios of a program, and its line, from the table that TestPrograms
-// prints.
+// parseProgram finds a program's line in the table that TestPrograms prints. It returns the
+// program's ratios and the line.
 func parseProgram(program string, out []byte) (figures.Values, string, error) {
 	for line := range bytes.Lines(out) {
 		var name string

@@ -161,8 +161,8 @@ func Headline(v Values, all []Figure) string {
 	return strings.Join(parts, ", ")
 }
 
-// Spread contains, by name, the smallest and the largest number that several runs have measured for
-// each value.
+// Spread contains the smallest and the largest number that several runs have measured for each
+// value. The keys are the names of the values.
 type Spread map[string][2]float64
 
 // SpreadOf returns the spread of each value over all runs that contain the value.

@@ -168,8 +168,8 @@ func TestLateSample(t *testing.T) {
 		})
 		time.Sleep(100 * time.Millisecond)
 		got := tracer.Stop()
-		// take is called at 0, 10, 45, 80 and, for the last time, 115 ms: then 1, 2, 5, 9 and 12 samples
-		// are due.
+		// take is called five times: at 0, 10, 45, 80 and 115 ms. At these times, 1, 2, 5, 9 and 12
+		// samples are due.
 		if n := len(got.Events); n != 12 || len(got.HeapBytes) != n {
 			t.Errorf("%d samples, %d heaps", n, len(got.HeapBytes))
 		}

@@ -34,8 +34,8 @@ func changed(was, is *corev1.Pod) (kinds []string) {
 	return kinds
 }
 
-// follow reads the stub's LIST and n events of a kind of change. It returns, for each event, the
-// kinds of changes that it contains.
+// follow reads the stub's LIST and n events of a kind of change. It returns the kinds of changes
+// that each event contains.
 func follow(t *testing.T, enc *encoding, kind string, objects, n int) (kinds [][]string) {
 	t.Helper()
 	url, client := startStub(t, enc, 7, objects)

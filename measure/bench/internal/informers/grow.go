@@ -70,8 +70,8 @@ func measureGrowth(ctx context.Context, s *subject) Figures {
 	return f
 }
 
-// delay returns, in seconds, how late the last handler receives changes that are sent at a steady
-// rate.
+// delay makes the stub send changes at a steady rate. It returns how late the last handler receives
+// them, in seconds.
 func (s *subject) delay(ctx context.Context, d *delays) float64 {
 	s.caughtUp(ctx)
 	d.armed.Store(true)

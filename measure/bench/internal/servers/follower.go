@@ -99,8 +99,8 @@ func (f *follower) missing(keys []string, written []uint64) map[string]uint64 {
 	return out
 }
 
-// catchUp reads events, without a limit, until no written change is missing. gaps is the number of
-// objects whose changes are still missing at the end.
+// catchUp reads events at an unlimited rate until no written change is missing. gaps is the number
+// of objects whose changes are still missing at the end.
 func (f *follower) catchUp(ctx context.Context, keys []string, written []uint64) (gaps int, err error) {
 	missing := f.missing(keys, written)
 	err = f.follow(ctx, newLimiter(0), func() bool {
