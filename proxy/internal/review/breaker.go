@@ -30,8 +30,8 @@ const VersionPath = "/version"
 // answer.
 func (b *Breaker) open() bool { return b.down.Load() && b.pending.Load() > 0 }
 
-// begin records, at the start of a review, the time and the number of the upstream's answers. If the
-// review fails, classify checks whether the upstream has answered another request since then.
+// begin records, at the start of a review, the time and the number of the upstream's answers. If
+// the review fails, classify checks whether the upstream has answered another request since then.
 func (b *Breaker) begin() reviewAttempt { return reviewAttempt{b, time.Now(), b.answered.Load()} }
 
 // reviewAttempt is a review in progress.
