@@ -155,7 +155,7 @@ var adoptedServer weir.ServerGroup
 
 // adopt returns an informer of this package that replaces inf. It returns inf itself if it cannot
 // read the fields of inf. The new informer has inf's description of its objects. If inf has none,
-// it has the argument description.
+// the new informer gets the argument description.
 func adopt(inf cache.SharedIndexInformer, description string, opts Options) cache.SharedIndexInformer {
 	if !layoutKnown() {
 		return inf

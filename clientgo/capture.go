@@ -90,7 +90,7 @@ func (c *capture) admit(req *http.Request, resource schema.GroupVersionResource,
 	return true
 }
 
-// refuse records the status of an error response that the caller receives.
+// refuse records whether an error response that the caller receives has the status 410 (Gone).
 func (c *capture) refuse(status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

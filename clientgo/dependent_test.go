@@ -54,8 +54,8 @@ func metadataDependent(cfg *rest.Config) *cache.ListWatch {
 	})
 }
 
-// dependent returns a ListerWatcher that lists the namespaces, and the objects in each of them. It
-// watches all namespaces.
+// dependent returns a ListerWatcher that lists the namespaces, and then the objects in each
+// namespace. Its Watch watches the objects in all namespaces.
 func dependent[L runtime.Object](namespaces client[L], in func(namespace string) *cache.ListWatch) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -62,10 +62,10 @@ func Err(inf cache.SharedIndexInformer) error {
 
 // WaitForSync blocks until the first list of each informer is stored, like cache.WaitForCacheSync.
 // It also waits for an informer that has not started. If ctx ends first, the error wraps the
-// context's error. If an error prevents the sync of an informer, it also wraps one of package
-// weir's errors for this informer. For an informer that stopped before it synced, the error wraps
-// weir.ErrStopped. WaitForSync immediately returns ErrForeignInformer if an informer is not of this
-// package.
+// context's error. If an informer cannot sync because of an error, the returned error also wraps
+// one of package weir's errors for this informer. For an informer that stopped before it synced,
+// the error wraps weir.ErrStopped. WaitForSync immediately returns ErrForeignInformer if an
+// informer is not of this package.
 func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	all := make([]*informer, len(inf))
 	for n := range inf {

@@ -76,7 +76,7 @@ func isRetried(err error) bool {
 // endsEmpty reports whether client-go's REST client returns an empty watch instead of the error.
 func endsEmpty(err error) bool {
 	if errors.Is(err, source.ErrStalled) {
-		return true // client-go would not have failed yet, but would still wait for the response
+		return true // client-go has no such limit: it would still wait, and report no error
 	}
 	broken, ok := errors.AsType[*brokenError](err)
 	return ok && endsWatch(broken.err)

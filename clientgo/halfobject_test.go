@@ -155,9 +155,9 @@ func listOf(version string, items ...runtime.Object) *corev1.List {
 	return list
 }
 
-// TestDeletedHalfObject checks that OnDelete receives the previous version if the transform fails
-// for the final state. OnDelete must receive the previous version even if that version cannot be
-// copied. Without a copy, the version cannot get the resourceVersion of the deletion.
+// TestDeletedHalfObject checks the argument of OnDelete if the transform fails for the final state
+// and the previous version cannot be copied: the argument must be the previous version, unchanged.
+// Only a copy could get the resourceVersion of the deletion.
 func TestDeletedHalfObject(t *testing.T) {
 	events := watch.NewFakeWithChanSize(10, false)
 	object := halfMade["with a uid"].object

@@ -32,7 +32,8 @@ func (w watches) wait(t *testing.T) {
 	}
 }
 
-// fakeSource is a FakeControllerSource that sends to watches when a watch is opened.
+// fakeSource is a FakeControllerSource that sends a value to its channel watches when a watch is
+// opened.
 type fakeSource struct {
 	*cachetest.FakeControllerSource
 	watches watches
@@ -66,7 +67,7 @@ func (p plainListerWatcher) Watch(o metav1.ListOptions) (watch.Interface, error)
 func (plainListerWatcher) IsWatchListSemanticsUnSupported() bool { return true }
 
 // podSource returns a ListerWatcher whose List returns pods at a version, and whose Watch returns
-// events at each call.
+// the argument events at each call.
 func podSource(version string, events watch.Interface, pods ...*corev1.Pod) plainListerWatcher {
 	return plainListerWatcher{
 		list: func(metav1.ListOptions) (runtime.Object, error) {
@@ -109,7 +110,7 @@ func listWatchOf[L runtime.Object](c client[L]) *cache.ListWatch {
 	}
 }
 
-// podsOf returns a ListerWatcher of pods, which client-go's NewListWatchFromClient builds.
+// podsOf builds a ListerWatcher of pods with client-go's NewListWatchFromClient.
 func podsOf(cfg *rest.Config) *cache.ListWatch {
 	client := kubernetes.NewForConfigOrDie(cfg)
 	return cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", "", fields.Everything())

@@ -168,7 +168,8 @@ func (l *listWatch) watch(ctx context.Context, o metav1.ListOptions) (source.Wat
 }
 
 // watchTimeout returns the timeout that the ListerWatcher requested from the server, or 0 if it
-// requested none. It may differ from requested, the timeout that was passed to Watch.
+// requested none. It may differ from requested, the timeout that was passed to Watch. If the
+// response has no request, watchTimeout returns requested.
 func watchTimeout(answer *http.Response, requested time.Duration) time.Duration {
 	if answer.Request == nil || answer.Request.URL == nil {
 		return requested
@@ -234,7 +235,7 @@ var (
 )
 
 // callWithContext calls a ListerWatcher, which may ignore its context. If the call has not returned
-// callGrace after the end of the context, callWithContext returns an error that wraps
+// within callGrace after the context has ended, callWithContext returns an error that wraps
 // errNotReturned and the context's cause. The call then continues on its goroutine; when it
 // returns, late receives its value. If the call panics and utilruntime.ReallyCrash is false, the
 // error is errPanicked.
@@ -286,8 +287,8 @@ func (l *listWatch) Scope() (namespace, selector string, ok bool) {
 	return s.namespace, s.selector, true
 }
 
-// Type returns the apiVersion and the resource of the last captured request. For metadata it also
-// returns the kind that the example states.
+// Type returns the apiVersion and the resource of the last captured request. For an informer of
+// metadata it also returns the kind that the example states.
 func (l *listWatch) Type() (t wire.TypeMeta, resource string) {
 	s := l.scope.Load()
 	if s == nil {

@@ -228,8 +228,9 @@ func statusError(object runtime.Object) error {
 	}
 	status = status.DeepCopy()
 	if isDecodeFailure(status) {
-		// A resumed watch would receive the same event again. The error Expired makes the informer list,
-		// as in client-go; the list may contain a later version.
+		// If the informer resumed the watch, the server would send the undecodable event again. The error
+		// Expired makes the informer list instead, as in client-go. The list may contain a later version
+		// of the object.
 		status.Code, status.Reason = http.StatusGone, metav1.StatusReasonExpired
 	}
 	return &apierrors.StatusError{ErrStatus: *status}

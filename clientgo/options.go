@@ -133,8 +133,7 @@ func settingsOf(opts []Option) settings {
 }
 
 // adopt returns an informer of this package that replaces inf, or inf itself if the function adopt
-// cannot replace it. description is an argument of that function. The method adopt also sets the
-// factory's transform.
+// cannot replace it. It passes description to that function, and then sets the factory's transform.
 func (s *settings) adopt(inf cache.SharedIndexInformer, description string) cache.SharedIndexInformer {
 	inf = adopt(inf, description, s.informer)
 	if s.transform != nil {

@@ -87,8 +87,8 @@ func (r *reader) lastValue(ch *store.Change) (any, error) {
 }
 
 // deletedValue returns the final state of a deleted object. If the final state is unknown or cannot
-// be decoded, it returns the last stored version. This version then has the resourceVersion of the
-// deletion, unless the deletion has none, or the version's metadata cannot be copied.
+// be decoded, it returns the last stored version. The returned version has the resourceVersion of
+// the deletion, unless the deletion has none, or the version's metadata cannot be copied.
 func (r *reader) deletedValue(ch *store.Change) (any, error) {
 	if ch.Final != nil {
 		if value, err := r.value(ch.Final); err == nil {

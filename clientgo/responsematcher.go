@@ -231,7 +231,8 @@ func (h listTypeMeta) isUnknown() bool {
 }
 
 // maxTypeMetaPrefix limits how many bytes of a captured LIST are searched for types. It is enough
-// for a first item of the largest size that etcd accepts, and the members before this item.
+// for a first item of the largest size that etcd accepts, and for the JSON members before this
+// item.
 const maxTypeMetaPrefix = 2 << 20
 
 // typeMetaReader reads a list until the list's type is known. It keeps the bytes that it has read,

@@ -33,8 +33,8 @@ type sink struct {
 	// sharesTransformed is true if handlers may receive the values that the transform returned,
 	// without a copy.
 	sharesTransformed bool
-	// published is an empty store of client-go, or nil. The sink passes its resourceVersion to the
-	// method Bookmark of this store, and client-go publishes this resourceVersion as a metric.
+	// published is an empty store of client-go, or nil. The sink passes the informer's resourceVersion
+	// to the method Bookmark of this store, and client-go publishes this resourceVersion as a metric.
 	published cache.Store
 	failures  transformLog
 }

@@ -109,9 +109,9 @@ func survive(t *testing.T) {
 	t.Cleanup(func() { utilruntime.ReallyCrash = true })
 }
 
-// silent replaces utilruntime.ErrorHandlers by handlers, and clears utilruntime.PanicHandlers,
-// until the test ends. One of the default error handlers sleeps until some time after the last
-// error, which would slow down tests.
+// silent replaces utilruntime.ErrorHandlers by the argument handlers, and clears
+// utilruntime.PanicHandlers, until the test ends. One of the default error handlers sleeps until
+// some time after the last error, which would slow down tests.
 func silent(t *testing.T, handlers ...utilruntime.ErrorHandler) {
 	errorHandlers, panics := utilruntime.ErrorHandlers, utilruntime.PanicHandlers
 	utilruntime.ErrorHandlers, utilruntime.PanicHandlers = handlers, nil

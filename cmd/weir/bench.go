@@ -25,8 +25,8 @@ func newLab() *cobra.Command {
 	}, "lab")
 }
 
-// measures makes cmd run the measuring program weir-bench. The program's arguments are first,
-// followed by all arguments of cmd.
+// measures makes cmd run the measuring program weir-bench. The program receives the arguments in
+// first, and then all arguments of cmd.
 func measures(cmd *cobra.Command, first ...string) *cobra.Command {
 	cmd.DisableFlagParsing = true // weir-bench parses them
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

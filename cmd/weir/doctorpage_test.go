@@ -163,7 +163,7 @@ func TestPages(t *testing.T) {
 func pageOf(cmd *cobra.Command) golden.Page {
 	page := golden.Page{
 		Command: cmd.CommandPath(), Short: cmd.Short, Long: cmd.Long, Example: cmd.Example,
-		// The order matters: only after LocalFlags does UseLine know the flags that verbs share.
+		// Call LocalFlags before UseLine: UseLine then also knows the flags that verbs share.
 		Flags: cmd.LocalFlags().FlagUsages(), Use: cmd.UseLine(),
 	}
 	for _, verb := range cmd.Commands() { // by their names

@@ -21,7 +21,7 @@ import (
 )
 
 // metricsServer starts a server that answers /metrics like n API servers in turn. Each of them
-// reports a number of LISTs equal to the number of requests so far.
+// reports a number of LISTs: the number of requests that all of them together have received so far.
 func metricsServer(t *testing.T, n int, status int) *metricsReader {
 	t.Helper()
 	var asked atomic.Int64
