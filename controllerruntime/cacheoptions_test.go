@@ -73,8 +73,8 @@ func TestSyncPeriods(t *testing.T) {
 	}
 }
 
-// TestConfigOfANamespace checks that the transform of one namespace does not affect the objects of
-// another namespace, for which the cache makes no deep copies.
+// TestConfigOfANamespace checks that the transform of one namespace does not change the objects of
+// another namespace, whose objects the cache returns without deep copies.
 func TestConfigOfANamespace(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("b", "1"))

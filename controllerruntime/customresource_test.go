@@ -86,7 +86,7 @@ func (l *gearList) DeepCopyObject() runtime.Object {
 }
 
 // TestCustomResourcesAlone checks that a cache syncs if its scheme contains only one custom
-// resource. For gears, which count decoded objects, it also checks that the client decodes none.
+// resource. Decoded gears are counted, so for gears it also checks that the client decodes none.
 func TestCustomResourcesAlone(t *testing.T) {
 	own := func(object, list runtime.Object) *runtime.Scheme {
 		s := runtime.NewScheme()

@@ -69,7 +69,8 @@ func (s *settings) optionsOf(example runtime.Object, scheme *runtime.Scheme, ser
 // Set PinDecoded if the program reads all objects of the cache all the time. PrivateCopies is
 // rarely needed, because controller-runtime already copies each object that a program reads. With
 // PrivateCopies, event handlers, predicates, and reads with UnsafeDisableDeepCopy also receive
-// copies. Without it, these share objects; DetectMutation detects changes to shared objects.
+// copies. Without PrivateCopies, all of these receive shared objects; DetectMutation detects
+// changes to shared objects.
 func WithOptions(opts clientgo.Options) Option {
 	return func(s *settings) { s.all = opts }
 }

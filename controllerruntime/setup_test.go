@@ -135,7 +135,7 @@ func (s *setup) start(c cache.Cache) cache.Cache {
 	return c
 }
 
-// create creates copies of the objects on the server, because a create changes its argument.
+// create creates copies of the objects on the server, because client.Create changes its argument.
 func (s *setup) create(objects ...client.Object) {
 	s.t.Helper()
 	for _, o := range objects {

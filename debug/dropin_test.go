@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// dropIn returns functions that run a drop-in and wait until it has synced.
+// dropIn returns two functions: run runs a drop-in, and synced waits until the drop-in has synced.
 func dropIn(inf cache.SharedIndexInformer) (run, synced func(context.Context) error) {
 	run = func(ctx context.Context) error { inf.RunWithContext(ctx); return nil }
 	synced = func(ctx context.Context) error {

@@ -63,7 +63,8 @@ func untilWatching(t *testing.T, inf *weir.Informer[*corev1.Secret]) {
 	testenv.Eventually(t, ctx, "it watches", func() bool { return inf.Status()[0].Phase == weir.PhaseWatching })
 }
 
-// untilEnd runs run until the test ends, and returns when synced has returned.
+// untilEnd calls run in a goroutine, with a context that ends with the test. It returns when synced
+// has returned.
 func untilEnd(t *testing.T, run, synced func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

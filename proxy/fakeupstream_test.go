@@ -34,7 +34,8 @@ type asked struct {
 }
 
 // fakeUpstream is an embedded API server with tokens and permissions. The token of a user is
-// "token-" and the name. A user can have further tokens, which append "~" and any text.
+// "token-" and the name. A user can have further tokens: the first token, followed by "~" and any
+// text.
 type fakeUpstream struct {
 	*apiserver.Server
 	t      *testing.T

@@ -208,9 +208,9 @@ func TestManifests(t *testing.T) {
 	check.NoError(t, err)
 }
 
-// TestDeployment checks that the command accepts the flags of the Deployment, that the example has
-// the same flags, and that names and ports match between the manifests. The ClusterRole must allow
-// the proxy to cache its --resources, and nothing else.
+// TestDeployment checks that the command accepts the flags of the Deployment, that the folder
+// example has the same flags, and that names and ports match between the manifests. The ClusterRole
+// must allow the proxy to cache its --resources, and nothing else.
 func TestDeployment(t *testing.T) {
 	base := filepath.Join(manifests, "base")
 	deployment := first[*appsv1.Deployment](t, filepath.Join(base, "deployment.yaml"))
@@ -298,8 +298,8 @@ func patchedArgs(t *testing.T, folder string) []string {
 	return args
 }
 
-// checkExample checks that the example has each flag of the base with the same value. A list may
-// have more elements.
+// checkExample checks that the folder example sets each flag that the folder base sets, to the same
+// value. A list in example may have more elements.
 func checkExample(t *testing.T) {
 	t.Helper()
 	base, example := newCommand(), newCommand()
@@ -317,8 +317,9 @@ func checkExample(t *testing.T) {
 	})
 }
 
-// TestMemory checks that the bounds of watches, resources on demand and unread responses leave a
-// part of the pod's memory for the resources that the proxy always caches.
+// TestMemory checks the memory bounds of watches, of resources on demand and of unread responses:
+// together they must leave a part of the pod's memory for the resources that the proxy always
+// caches.
 func TestMemory(t *testing.T) {
 	container := first[*appsv1.Deployment](t, filepath.Join(manifests, "base", "deployment.yaml")).Spec.Template.Spec.Containers[0]
 	floor := resource.MustParse("100Mi")
