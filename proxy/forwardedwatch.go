@@ -195,7 +195,8 @@ func (b *forwardedBody) Read(to []byte) (int, error) {
 	defer p.mu.Unlock()
 	p.reading = false
 	if p.canceled {
-		// drop the bytes that were read meanwhile: the client gets them when it resumes
+		// end has canceled the watch during the read. Drop the read bytes: the client gets them when it
+		// resumes.
 		return 0, io.EOF
 	}
 	whole := p.scanner.scan(to[:n])

@@ -36,7 +36,7 @@ func TestImpersonationThatHeadersChange(t *testing.T) {
 }
 
 // TestEmptyImpersonationRefused checks that the proxy does not send a request that impersonates the
-// empty name, because it would have the proxy's own permissions.
+// empty name, because the upstream would give such a request the proxy's own permissions.
 func TestEmptyImpersonationRefused(t *testing.T) {
 	u := passTo(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%v came", r.Header) })
 	for _, protocol := range []string{"", "echo/1"} {

@@ -84,7 +84,8 @@ func (hb *headerBlock) begin(b byte) {
 	}
 }
 
-// integer processes the first byte of an integer. The low prefix bits of b belong to the integer.
+// integer processes the first byte of an integer. The integer starts in the lowest bits of b;
+// prefix is the number of these bits.
 func (hb *headerBlock) integer(b byte, prefix uint, more blockState) {
 	most := uint64(1)<<prefix - 1
 	hb.state, hb.shift = more, 0

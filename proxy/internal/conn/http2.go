@@ -58,7 +58,7 @@ type http2Conn struct {
 	ignored, owed int
 }
 
-// followStreams returns the connection that its HTTP/2 server must use instead of conn.
+// followStreams returns the connection that the HTTP/2 server must use instead of conn.
 func followStreams(conn *tls.Conn, server *http2.Server) net.Conn {
 	c := connOf(conn)
 	if c == nil {

@@ -53,10 +53,10 @@ func (rd *Read) Watch() (leave func()) {
 	return func() { rd.resource.watchers.Add(-1) }
 }
 
-// RefusesToken is for a read with a continue token of the proxy that the cache can no longer serve.
-// It reports whether the proxy must forward the read. It must if the resource is cached and the
-// read accepts only encodings that the cache lacks. The upstream then refuses the read before it
-// reads the token.
+// RefusesToken reports whether the proxy must forward a read that has a continue token of the
+// proxy, and that the cache can no longer serve. The proxy must forward the read if the resource is
+// cached and the read accepts only encodings that the cache lacks. The upstream then refuses the
+// read before it reads the token.
 func (m *Mirror) RefusesToken(rq *request.Request, indents bool) bool {
 	res := m.Find(rq.GVR())
 	if res == nil {

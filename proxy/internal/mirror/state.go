@@ -52,8 +52,8 @@ type State struct {
 	failures int
 	cause    error // in phaseAsking: why the last session ended
 	// mayFail is the time until which a resource on demand is retried although it is unknown or not
-	// served. An upstream that went back or has redefined a resource may have just started. Then it
-	// may take a while until it reports which server serves the resource.
+	// served. An upstream that went back or has redefined a resource may have just started. Such an
+	// upstream may need some time until it reports which server serves the resource.
 	mayFail time.Time
 	delay   time.Duration // the last pause since a session was ready
 

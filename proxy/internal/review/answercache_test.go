@@ -56,7 +56,7 @@ func TestAnswerCache(t *testing.T) {
 	}
 	for i := range 10 * limit {
 		add("many", i)
-		// the answer is used, so it is the last of its caller that the cache removes
+		// The answer is used, so the cache removes all other answers of its caller first.
 		if i >= limit {
 			if _, ok := c.get(id("many", 0)); !ok {
 				t.Fatalf("%d: what is used is lost", i)
