@@ -78,8 +78,8 @@ var damagedInformers = map[string]func(*testing.T, *rest.Config) (keys func() []
 	},
 }
 
-// TestDamagedItems checks that an informer skips and counts damaged objects in lists and events,
-// and stores all other objects. A damaged object is null or has a duplicate member. client-go's
+// TestDamagedItems checks that Weir's informers skip and count damaged objects in lists and events,
+// and store all other objects. A damaged object is null or has a duplicate member. client-go's
 // informers also store all undamaged items of a list.
 func TestDamagedItems(t *testing.T) {
 	names := func(keys []string) string {

@@ -104,8 +104,8 @@ func (e Event[T]) OldItem() Item[T] { return Item[T]{e.old, e.reader, true} }
 func (e Event[T]) Key() string { return e.newest().Key() }
 
 // ResourceVersion returns the version of the change. For a Deleted event this is the version of the
-// deletion, of the list that lacked the object, or of the object that the filter rejected. It is ""
-// for a Deleted event whose version is unknown or not an integer.
+// deletion, of the list that lacked the object, or of the object's version that the filter
+// rejected. It is "" for a Deleted event whose version is unknown or not an integer.
 func (e Event[T]) ResourceVersion() string {
 	switch {
 	case e.Type != Deleted:

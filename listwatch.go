@@ -24,10 +24,10 @@ type ListWatch struct {
 	// so the informer can receive a bookmark before this WATCH breaks off. The default is 5 minutes.
 	WatchTimeout time.Duration
 	// BookmarkDeadline is how long the informer waits for the next initial event in ModeWatchList. If
-	// the server sends no event for that long before the bookmark that ends the initial events, Err is
-	// ErrNoBookmark. The informer then sends a LIST instead. The default is 20 s.
+	// the server sends no event for that time, and the bookmark that ends the initial events is still
+	// missing, Err is ErrNoBookmark. The informer then sends a LIST instead. The default is 20 s.
 	BookmarkDeadline time.Duration
-	// MaxLists limits how many LISTs and WATCHes with initial events one server answers together at
+	// MaxLists limits how many LISTs and WATCHes with initial events may be active on one server at
 	// the same time. Such a request of this informer waits until fewer than MaxLists are active. The
 	// informer counts the requests of all informers in its ServerGroup; all informers of a factory
 	// share one ServerGroup. An informer without a ServerGroup counts only its own requests. A LIST
@@ -69,9 +69,9 @@ const (
 	ConsistencyMostRecent Consistency = iota
 	// ConsistencyAny accepts the state in the server's cache: the informer requests resourceVersion
 	// "0", or a state that is not older than the informer's own. The state may be some seconds old. A
-	// server before Kubernetes 1.31 needs less CPU and memory for it than for the most recent state.
-	// After a "too old" error, and after the server's state went back in time, the informer requests
-	// the most recent state, as with ConsistencyMostRecent.
+	// server before Kubernetes 1.31 needs less CPU and memory for such a request than for a request of
+	// the most recent state. After a "too old" error, and after the server's state went back in time,
+	// the informer requests the most recent state, as with ConsistencyMostRecent.
 	ConsistencyAny
 )
 

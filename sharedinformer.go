@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// SharedInformer is one user's handle on an informer that a factory runs. It has the methods of
+// SharedInformer is one user's share of an informer that a factory runs. It has the methods of
 // Informer, except Run. The informer stops when its last user releases it or its factory shuts
 // down. Stats includes the handlers of all users. The methods are safe for concurrent use. Until
 // Release, a SharedInformer may also keep removed handlers in memory: about as many as it has

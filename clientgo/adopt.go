@@ -19,10 +19,10 @@ import (
 )
 
 // ErrLayout is returned by Err if this package cannot read the private fields of client-go's
-// informers. The returned error also wraps ErrForeignInformer. The reason is that the linked
-// client-go has other fields than this package expects, or that the program was built with the tag
-// weir_safe. Factories and Adopt then return client-go's own informers. The first factory or the
-// first call of Adopt logs the error.
+// informers: the linked client-go has other fields than this package expects, or the program was
+// built with the tag weir_safe. The returned error also wraps ErrForeignInformer. In this case
+// factories and Adopt return client-go's own informers. The first factory or the first call of
+// Adopt logs the error.
 var ErrLayout = errors.New("clientgo: the fields of client-go's informers cannot be read")
 
 // informerFields contains the arguments from which a client-go informer was built.

@@ -57,10 +57,10 @@ func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 
 const minimumResync = time.Second
 
-// resyncPeriod returns the resync period of a handler that requests period. The result is 0 if the
-// informer has no resyncs. Otherwise it is at least minimumResync. After the informer has started,
-// the result is also at least the shortest period that was requested before the start. The caller
-// holds mu.
+// resyncPeriod returns the resync period of a handler that requests period. The result is 0 if
+// period is 0 or the informer has no resyncs. Otherwise it is at least minimumResync. After the
+// informer has started, the result is also at least the shortest period that was requested before
+// the start. The caller holds mu.
 func (i *informer) resyncPeriod(logger klog.Logger, period time.Duration) time.Duration {
 	if period <= 0 {
 		return 0
@@ -223,8 +223,8 @@ func (r *registration) updateValues(e store.Change) (was, is any, err error) {
 
 // deletedValue returns the argument of OnDelete. If the handler missed the deletion or a change
 // before the deletion, or if the object cannot be decoded, the argument is a
-// cache.DeletedFinalStateUnknown (a tombstone). Otherwise it is the object with the resourceVersion
-// of its deletion.
+// cache.DeletedFinalStateUnknown (a tombstone). Otherwise it is the result of reader.deletedValue:
+// the object, usually with the resourceVersion of its deletion.
 func (r *registration) deletedValue(e store.Change) any {
 	reader := r.informer.indexer.reader
 	if e.FinalStateUnknown() {

@@ -163,8 +163,8 @@ func receivedOfOtherKinds(t *testing.T, inf cache.SharedIndexInformer) string {
 }
 
 // TestListOfAnotherKind answers a relist with a list of another kind than the informer's. It checks
-// that the informer does not store the objects of this list. The typed client decodes it to a list
-// without a resourceVersion.
+// that the informer does not store the objects of this list. The typed client decodes the other
+// list to a list without a resourceVersion.
 func TestListOfAnotherKind(t *testing.T) {
 	relist := `{"apiVersion":"v1","kind":"SecretList","metadata":{"resourceVersion":"8"},"items":[` + fmt.Sprintf(statedObject, "v1", "Secret", "s", 8) + `]}`
 	server := httptest.NewServer(&otherKinds{relist: relist})

@@ -197,9 +197,9 @@ func (m *responseMatcher) emptyListType(resource schema.GroupVersionResource, ty
 	return wire.TypeMeta{APIVersion: "v1", Kind: "List"} // an unstructured client decodes any list
 }
 
-// hasWireForm reports whether this package can decode a server's response to objects of type t, a
-// pointer to a struct. It returns false for internal types, whose field ObjectMeta has no json tag:
-// a server sends objects of an API version, and only the client's codec can convert them to an
+// hasWireForm reports whether this package can decode the objects in a server's response as type t,
+// a pointer to a struct. It returns false for internal types, whose field ObjectMeta has no json
+// tag: a server sends objects of an API version, and only the client's codec can convert them to an
 // internal type.
 func hasWireForm(t reflect.Type) bool {
 	for _, f := range reflect.VisibleFields(t.Elem()) {

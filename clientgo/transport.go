@@ -54,8 +54,8 @@ const (
 	// compressed bodies are decompressed by this package, which counts the compressed bytes.
 	compressed compression = iota
 	// decompressed bodies were decompressed by net/http, as in client-go. net/http also requested the
-	// compression. This value is used if a RoundTripper of another package is below, because that
-	// RoundTripper may read the bodies.
+	// compression. This value is used if a RoundTripper of another package is below this package's
+	// transport, because that RoundTripper may read the bodies.
 	decompressed
 	uncompressed
 )
@@ -175,9 +175,9 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	return stub, nil
 }
 
-// acceptEncoding returns the Accept-Encoding header of a captured request: gzip for long responses
-// and identity for others. It returns "" if net/http must decompress a long response: net/http
-// decompresses only if it has set the header itself.
+// acceptEncoding returns the Accept-Encoding header of a captured request: gzip for long responses,
+// and identity for others or if compression is turned off. It returns "" if net/http must
+// decompress a long response: net/http decompresses only if it has set the header itself.
 func (t *transport) acceptEncoding(req *http.Request, v verb) string {
 	long := v == verbList || request.QueryOf(req.URL).Flag("sendInitialEvents")
 	switch {

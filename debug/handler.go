@@ -64,8 +64,8 @@ const policy = "default-src 'none'; style-src 'self'; img-src data:; script-src 
 // further requests receive 503.
 //
 // A stream or history ends with its request. http.Server.Shutdown waits for requests, so give the
-// server a BaseContext that ends earlier. The handler is safe for concurrent use. The JSON's fields
-// may change in a minor version.
+// server a BaseContext, and end that context before you call Shutdown. The handler is safe for
+// concurrent use. The JSON's fields may change in a minor version.
 func Handler() http.Handler {
 	streams, histories := make(limit, maxStreams), make(limit, maxHistories)
 	mux := http.NewServeMux()

@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestAggregated checks that the proxy does not cache a resource that Options.Resources names
-// unless the upstream proves that kube-apiserver itself serves the resource.
+// TestAggregated checks that the proxy caches a resource in Options.Resources only if the upstream
+// proves that kube-apiserver itself serves the resource.
 func TestAggregated(t *testing.T) {
 	const path = "/apis/example.com/v1/widgets?resourceVersion=0"
 	for name, tt := range map[string]struct {

@@ -230,8 +230,8 @@ func shardOf(first string) string {
 	return url.QueryEscape("shardRange(object.metadata.uid, '0x" + first + "', '0x" + end + "')")
 }
 
-// inHalf returns the names of the pods whose UIDs' hashes are in this half. It uses apimachinery's
-// hash.
+// inHalf returns the names of the pods whose UIDs have a hash in the given half of all hashes: 0 is
+// the lower half, and 1 the upper half. It uses apimachinery's hash.
 func (u *fakeUpstream) inHalf(t *testing.T, half int) string {
 	t.Helper()
 	list, err := u.writer().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})

@@ -43,7 +43,8 @@ type responseWriter struct {
 	readAhead int64
 	// reviewed is set while the token of the request is under review, until leave.
 	reviewed *conn.Conn
-	// the place of the request among the long-running ones, if it is one or asks for an upgrade
+	// slot is the place of the request among the long-running requests. nil: the request is not
+	// long-running and asks for no upgrade.
 	slot *seats.Slot
 	head *budget.Charge // charges for the head of the request, until slot counts the head
 	// accepted means that the caller's credential was accepted. isAccepted checks whether it has

@@ -15,7 +15,8 @@ import (
 // markup is a piece of HTML, such as a picture, in which all text is already escaped.
 type markup string
 
-// htmlWriter writes HTML. It makes arguments that are not markup printable, and escapes them.
+// htmlWriter writes HTML. It escapes each argument except markup, after it has replaced the
+// argument's unprintable characters.
 //
 // It does not use html/template, because a template may call any exported method. The linker would
 // therefore keep all exported methods, and weir would be 8 MB larger.

@@ -18,8 +18,8 @@ import (
 )
 
 // followers contains a function for each kind that is watched as protobuf: the kinds of which
-// clusters have many objects. All other kinds are watched as JSON. If the output contains objects,
-// all kinds are watched as JSON.
+// clusters usually have many objects. All other kinds are watched as JSON. If the output contains
+// objects, all kinds are watched as JSON.
 var followers = map[schema.GroupVersionKind]func(context.Context, *watch) error{
 	corev1.SchemeGroupVersion.WithKind("Pod"):                   follow[*corev1.Pod],
 	corev1.SchemeGroupVersion.WithKind("Node"):                  follow[*corev1.Node],

@@ -45,8 +45,8 @@ var rules = [Levels]struct {
 	// because any caller may request leases, which have a higher priority. NewTokens needs them
 	// because known callers have a higher priority.
 	reserved int
-	// most bounds the seats of the level and the number of its waiting requests; the bound is at least
-	// one. 0: the level may take all seats that are not reserved for other levels.
+	// most bounds the seats of the level, and its waiting requests. A bound of less than one seat or
+	// request counts as one. 0: the level may take all seats that are not reserved for other levels.
 	most int
 }{
 	SystemLeases: {name: "system-leases", reserved: 5},
@@ -63,8 +63,8 @@ func (l Level) String() string { return rules[l].name }
 func (l Level) BySource() bool { return l >= NewTokens }
 
 // levelsOf returns the budget levels of a Pool. A flow of a known caller may take at most half of
-// the seats of its level. Other flows then need not wait until the requests of this flow end. A
-// source address leaves as many seats free for other sources as it takes.
+// the seats that its level may take. Other flows then need not wait until the requests of this flow
+// end. A source address leaves as many seats free for other sources as it takes.
 func levelsOf(seats int) []budget.Level {
 	unreserved := seats
 	for _, r := range rules {

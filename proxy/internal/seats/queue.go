@@ -49,9 +49,9 @@ func (l *flowQueue) before(other *flowQueue) bool {
 	return l.turn() < other.turn()
 }
 
-// turn orders the flows of one caller, lowest first. It is the number of the flow's oldest waiting
-// request, or of the flow's last seat if that is higher. So in a level by source, a flow that gets
-// a seat goes behind the other waiting flows.
+// turn orders the flows of one caller, lowest first. It is the sequence number of the flow's oldest
+// waiting request, or of the flow's last grant if that number is higher. So in a level by source, a
+// flow that gets a seat goes behind the other waiting flows.
 func (l *flowQueue) turn() uint64 { return max(l.queue[0].seq, l.served) }
 
 // mayDisplace reports whether a request of l may take the place of a waiting request of another
