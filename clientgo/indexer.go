@@ -211,7 +211,6 @@ func (x *indexer) Resync() error { return nil }
 // metaNamespaceIndex identifies the namespace index, which every generated informer has. This
 // package does not store that index: the store is ordered by key, and keys start with the
 // namespace.
-
 var metaNamespaceIndex = reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
 
 // isNamespaceIndex reports whether an index function is cache.MetaNamespaceIndexFunc.

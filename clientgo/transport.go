@@ -176,8 +176,9 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // acceptEncoding returns the Accept-Encoding header of a captured request: gzip for long responses,
-// and identity for others or if compression is turned off. It returns "" if net/http must
-// decompress a long response: net/http decompresses only if it has set the header itself.
+// and identity for other responses. If compression is turned off, it is always identity. It returns
+// "" if net/http must decompress a long response: net/http decompresses only if it has set the
+// header itself.
 func (t *transport) acceptEncoding(req *http.Request, v verb) string {
 	long := v == verbList || request.QueryOf(req.URL).Flag("sendInitialEvents")
 	switch {

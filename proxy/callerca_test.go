@@ -133,8 +133,9 @@ func TestPublishedHeaders(t *testing.T) {
 
 // TestUnknownHeaders checks a proxy that has a client certificate for the upstream, and cannot yet
 // read which headers the upstream trusts from front proxies. Until the proxy can read them, it does
-// not forward requests of callers with certificates. The upstream might take the proxy for a front
-// proxy because of its certificate, and trust one of these headers in a caller's request.
+// not forward requests of callers with certificates. Because of the proxy's certificate, the
+// upstream might take the proxy for a front proxy, and trust one of these headers in a caller's
+// request.
 func TestUnknownHeaders(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	clients := newAuthority(t)

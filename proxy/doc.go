@@ -7,11 +7,11 @@
 // The proxy answers a read only if the upstream authenticates and authorizes the caller.
 // TokenReview checks a bearer token. The upstream's client CA verifies a client certificate, and
 // its request-header CA verifies the certificate of a front proxy, whose headers name the caller.
-// SubjectAccessReview must allow exactly this read: verb, group, version, resource, namespace,
-// name, field and label selector. The proxy caches the answers to both reviews for seconds. It
-// forwards the reads of callers that a review does not allow, so that the upstream refuses them
-// with its own message. It also forwards requests without credentials and requests that
-// impersonate.
+// SubjectAccessReview must allow this read (verb, group, version, resource, namespace, name, field
+// and label selector), or the same read without selectors. The proxy caches the answers to both
+// reviews for seconds. It forwards the reads of callers that a review does not allow, so that the
+// upstream refuses them with its own message. It also forwards requests without credentials and
+// requests that impersonate.
 //
 // The proxy repeats the reviews for the caller of a watch every Options.Recheck. The watch ends
 // when the token, certificate or permission is no longer valid. While the upstream cannot be

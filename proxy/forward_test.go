@@ -220,8 +220,8 @@ func TestContinue(t *testing.T) {
 }
 
 // TestContinueAtAnotherReplica checks that a replica serves a continue token whose state is newer
-// than the last change that the replica received. The replica asks the upstream for its version,
-// and learns from the answer that its cache has reached that state.
+// than the last change that the replica received. The replica asks the upstream for its newest
+// resourceVersion, and learns from the answer that its own cache has reached that state.
 func TestContinueAtAnotherReplica(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, provable)

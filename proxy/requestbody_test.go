@@ -52,8 +52,8 @@ func TestSlowBody(t *testing.T) {
 }
 
 // TestRefusedBeforeItsBody checks requests, with and without credentials, that the proxy refuses
-// before it reads their bodies. While the body is not received, such a request does not count as in
-// progress and occupies no connection.
+// before it reads their bodies. If the body does not arrive in time, the client gets 408, and the
+// proxy closes the connection. Afterwards no such request counts as in progress.
 func TestRefusedBeforeItsBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {

@@ -19,7 +19,8 @@
 //     own session serves. After the session has started to serve, the [RestoreTracker] is notified
 //     of it. If it were notified earlier, a watch from before the restore would be forwarded.
 //   - When a session has ended, the RestoreTracker is notified first. After that, the session is
-//     withdrawn, that is, it stops serving reads. The reason is the same.
+//     withdrawn, that is, it stops serving reads. Otherwise a watch from before a restore could be
+//     forwarded in between.
 //   - A drain (see [Mirror.Drain]) first stores the time by which watches must end, and then looks
 //     for sessions. A new session first starts to serve, and then reads that time. So the drain
 //     finds the session, or the session finds the time.

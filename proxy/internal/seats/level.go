@@ -16,8 +16,7 @@ type Level int
 const (
 	// SystemLeases is for requests for leases (coordination.k8s.io) from callers that run the cluster.
 	// If a renewal is late, a leader is replaced, or the pods of a node are evicted. Requests of other
-	// levels cannot take the seats that are reserved for SystemLeases. This is also true for the level
-	// Leases.
+	// levels, even of Leases, cannot take the seats that are reserved for SystemLeases.
 	SystemLeases Level = iota
 	// Leases is for requests for leases from all other callers.
 	Leases
