@@ -77,7 +77,7 @@ var (
 	shop generatedGroup
 )
 
-// generatedGroup has the methods that informer-gen generates for a group of custom resources.
+// generatedGroup has what informer-gen makes of the group of some custom resources.
 type generatedGroup struct{}
 
 func (g generatedGroup) New(internalinterfaces.SharedInformerFactory, string, internalinterfaces.TweakListOptionsFunc) generatedGroup {
