@@ -39,9 +39,10 @@ type deadlineWriter struct {
 }
 
 const (
-	// flushDelay is how long a written part of a response may wait to be flushed. It applies to
-	// requests that have a seat (a place among the requests in progress). To flush after every 32 KiB,
-	// and to set and clear a deadline each time, would cost half as much as forwarding the bytes.
+	// flushDelay is how long a written part of a response may wait to be flushed. It applies if the
+	// client must read at a minimum pace (see waitBudget), for example if the request has a seat,
+	// which is a place among the requests in progress. To flush after every 32 KiB, and to set and
+	// clear a deadline each time, would cost half as much as forwarding the bytes.
 	flushDelay = 20 * time.Millisecond
 	// deadlineSlack is how much later than intended a deadline may be, so that it need not be set for
 	// each write. Setting one requires a round trip to the goroutine of an HTTP/2 connection.
@@ -141,8 +142,8 @@ func (dw *deadlineWriter) Write(b []byte) (int, error) {
 }
 
 // FlushError flushes the response and clears the deadline. ReverseProxy calls it after each write.
-// If the request has a seat (a place among the requests in progress), FlushError only starts a
-// timer, which flushes the response after flushDelay.
+// If the client must read at a minimum pace (dw.budget is set), FlushError only starts a timer,
+// which flushes the response after flushDelay.
 func (dw *deadlineWriter) FlushError() error {
 	if flushed, err := dw.flushNow(); flushed {
 		return err

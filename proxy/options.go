@@ -47,8 +47,9 @@ type Options struct {
 	// If it is false, the proxy answers consistent reads of resources with a hundred objects or
 	// more from its cache. Before each answer it proves that the cache is current.
 	ForwardConsistent bool
-	// TrustCache names resources ("pods", "deployments.apps"). The proxy answers consistent reads of
-	// these resources from the cache, however old the cache is, without a proof that it is current.
+	// TrustCache names resources ("pods", "deployments.apps"). The proxy answers consistent LISTs and
+	// WATCHes of these resources from the cache without a proof that it is current. Only MaxStaleness
+	// bounds the age of the cache for them.
 	TrustCache []string
 	// MaxStaleness bounds the age of the cache that answers a LIST, a GET or the initial state of a
 	// WATCH. The age is the time since the upstream last confirmed the cached state. If the cache

@@ -106,7 +106,7 @@ func TestQueryIsForwarded(t *testing.T) {
 	}
 }
 
-// TestManyParameters checks that the proxy refuses a query with 10,000 parameters or more. The
+// TestManyParameters checks that the proxy refuses a query with more than 10,000 parameters. The
 // proxy would parse none of them, but an older kube-apiserver would parse all.
 func TestManyParameters(t *testing.T) {
 	u, tp := startPaths(t)

@@ -36,9 +36,8 @@ type responseWriter struct {
 	panicked any
 	seat     seats.Seat // the seat of the request, if it has one
 	left     bool       // the request has left the seat and the slot
-	// unread is the charge for a forwarded response that the client has not read, in the memory for
-	// unread responses. nil: there is no charge. readAhead is how many bytes of the response the
-	// transport may read before the client reads them.
+	// unread charges the budget of unread responses for a forwarded response. nil: there is no charge.
+	// readAhead is how many bytes of the response the transport may read before the client reads them.
 	unread    *budget.Charge
 	readAhead int64
 	// reviewed is set while the token of the request is under review, until leave.
@@ -87,8 +86,8 @@ func (a *responseWriter) end() {
 }
 
 // leave releases the seat and the slot of the request, its places among the running requests. It is
-// called before the end of the request, so that a client that does not read an error does not
-// occupy these places.
+// called when the request ends. For an error it is called earlier, so that a client that does not
+// read the error does not occupy these places.
 func (a *responseWriter) leave() {
 	a.left = true
 	if a.reviewed != nil {

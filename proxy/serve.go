@@ -84,8 +84,8 @@ func (s *Server) refuseEarly(a *responseWriter, r *http.Request, why error) {
 	a.countRejected()
 }
 
-// isAccepted reports whether the upstream has accepted the credential of a request, now or earlier.
-// If so, it also marks the request's connection as accepted.
+// isAccepted reports whether the request has a valid certificate, or a token that the upstream has
+// accepted, now or earlier. If so, it also marks the request's connection as accepted.
 func (s *Server) isAccepted(r *http.Request) bool {
 	if _, key := s.cachedCaller(r); key == "" {
 		return false

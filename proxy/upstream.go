@@ -38,8 +38,9 @@ type upstream struct {
 	anonymous, anonymousUpgrade, impersonating, impersonatingUpgrade http.RoundTripper
 	// acceptedTokens contains digests of the last tokens that the upstream accepted, up to
 	// review.MaxCachedTokens. kube-apiserver closes an HTTP/2 connection after a request of an unknown
-	// caller, and other requests on the connection may be lost. Therefore only requests with accepted
-	// tokens share HTTP/2 connections; others use HTTP/1.1.
+	// caller, and other requests on the connection may be lost. Of the requests that keep their own
+	// credentials, therefore only those with accepted tokens share HTTP/2 connections; the others use
+	// HTTP/1.1.
 	acceptedTokens *lru.Cache
 	// onAccepted is called with a token that the upstream accepted, and its request. onMissed is
 	// called with a token that the upstream may have accepted, and onDenied with a token that the
@@ -48,8 +49,8 @@ type upstream struct {
 	onDenied             func(token [sha256.Size]byte)
 	// refuse answers requests that the upstream does not answer.
 	refuse func(w http.ResponseWriter, r *http.Request, why error)
-	// prefixes are the prefixes of headers that only a front proxy may send. They come from the
-	// options.
+	// prefixes are the prefixes of headers that only a front proxy may send: X-Remote- and those in
+	// the options.
 	prefixes []string
 	// isFrontProxyHeader reports whether the upstream publishes name as a header that only a front
 	// proxy may send.

@@ -160,8 +160,8 @@ var errNotRecorded = errors.New("the request cannot be recorded")
 // Begin starts the audit record of a read, or of a request for /metrics, whose caller is
 // authorized. byGrace says that the upstream does not answer, and that its last answer allowed the
 // request. Begin returns a nil Record if the policy requires no record. It returns an error if the
-// proxy must forward the request instead: the policy requires a record of the response, or the log
-// cannot be written.
+// proxy must not answer the request: the policy requires a record of the response, or the log
+// cannot be written. The proxy then forwards a read, and refuses a request for /metrics.
 func (a *Recorder) Begin(r *http.Request, attrs authorizer.Attributes, byGrace bool, received time.Time) (*Record, error) {
 	if a == nil {
 		return nil, nil

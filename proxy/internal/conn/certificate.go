@@ -62,7 +62,7 @@ func SelfSigned(dir, address string, hosts []string, log *slog.Logger) (*Certifi
 }
 
 // load reads the certificate from its files. If the proxy makes the certificate, and the files are
-// missing or not usable, load makes one.
+// missing or their certificate is not usable (see usable), load makes one.
 func (c *Certificate) load() (*Certificate, error) {
 	if c.certFile != "" {
 		if err := c.read(); err != nil && (c.hosts == nil || !errors.Is(err, fs.ErrNotExist)) {

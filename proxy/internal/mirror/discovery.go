@@ -110,7 +110,9 @@ func (d discoverer) discover(ctx context.Context, gvr schema.GroupVersionResourc
 	return nil, errNotWatchable
 }
 
-// complete sets the encoding, the Go type and the selectable fields of info.
+// complete sets the fields of info that depend on the linked Go type: the encoding, the type, the
+// selectable fields and UnknownFields. If no Go type is linked, the encoding is JSON, and readCRD
+// sets the selectable fields, the list kind and Custom.
 func (d discoverer) complete(ctx context.Context, info *resourceInfo) error {
 	info.encoding = wire.JSON
 	object, err := scheme.Scheme.New(info.GroupVersionKind())

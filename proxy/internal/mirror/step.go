@@ -213,9 +213,9 @@ func (m *machine) ended() {
 	m.over(cause)
 }
 
-// over ends an attempt to cache the resource, and starts or schedules the next one. If the upstream
-// no longer serves the version, or has redefined the resource, over first asks which version the
-// upstream prefers.
+// over ends an attempt to cache the resource, and starts or schedules the next one. If the resource
+// is configured without a version, and the upstream no longer serves the current version or has
+// redefined the resource, over first asks which version the upstream prefers.
 func (m *machine) over(cause error) {
 	if m.stopping {
 		m.finish(nil)
