@@ -30,8 +30,8 @@ type responseMatcher struct {
 	// only if neither a scheme nor the example states the kind.
 	goTypeName string
 	partial    bool // the example is a PartialObjectMetadata
-	// resource is the informer's resource. It is empty until a description or the first captured list
-	// states it.
+	// resource is the informer's resource. It is empty until a factory, a description or the first
+	// captured list states it.
 	resource schema.GroupVersionResource
 }
 

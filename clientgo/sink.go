@@ -280,7 +280,8 @@ func ownVersion(held *store.Object) (uint64, bool) {
 // unchanged reports whether a listed object equals the stored object. If there is a transform, it
 // compares only the uid and the resourceVersion in the metadata of both objects. Otherwise it also
 // compares the contents, because fake clientsets set no resourceVersions. It returns false for an
-// object that codec.Equal cannot compare.
+// object that codec.Equal cannot compare, and with a transform also for an object without a
+// resourceVersion.
 func (s *sink) unchanged(m *wire.Meta, object any, held *store.Object) bool {
 	value, err := held.Decoded()
 	if err != nil {
@@ -296,10 +297,11 @@ func (s *sink) unchanged(m *wire.Meta, object any, held *store.Object) bool {
 	return codec.Equal(object, value)
 }
 
-// advanceVersion replaces the resourceVersion in m by a synthetic one, unless it is a number and
-// higher than the stored number. The reason is that the store must accept events in the order in
-// which the ListerWatcher sends them. A synthetic version is not a number, so the store never
-// compares it. The resourceVersion in the object's metadata does not change.
+// advanceVersion replaces the resourceVersion in m by a synthetic one, unless it is a number, and
+// is higher than the stored version if that is a number too. The reason is that the store must
+// accept events in the order in which the ListerWatcher sends them. A synthetic version is not a
+// number, so the store never compares it. The resourceVersion in the object's metadata does not
+// change.
 func (s *sink) advanceVersion(m *wire.Meta, held *store.Object) {
 	had, number := held.ResourceVersionNumber()
 	has, err := resourceversion.Parse(m.ResourceVersion)

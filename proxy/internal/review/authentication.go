@@ -147,8 +147,8 @@ func (a *Authenticator) WithIdentity(r *http.Request) *http.Request {
 }
 
 // Authenticate returns the caller of a request. The caller is nil unless the decision is Allow or
-// Grace. Deny means that the request has no credential, that the upstream does not accept its
-// token, or that the identity in its certificate is refused.
+// Grace. Deny means that the request has neither a trusted certificate nor a token, that the
+// upstream does not accept its token, or that the identity in its certificate is refused.
 func (a *Authenticator) Authenticate(r *http.Request, opts Options) (user.Info, Decision) {
 	c, err := a.ByCertificate(r)
 	if c != nil {

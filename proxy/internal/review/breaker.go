@@ -10,9 +10,9 @@ import (
 )
 
 // Breaker observes the proxy's own requests to detect whether the upstream can be reached. While
-// the Breaker is open, only one request at a time tries to reach the upstream. Callers with a
-// cached answer use that answer immediately. Otherwise an upstream that drops packets would delay
-// each read by a full timeout. Breaker is safe for concurrent use.
+// the Breaker is open, the proxy does not ask about callers with a cached answer, but uses that
+// answer immediately. Otherwise an upstream that drops packets would delay each read by a full
+// timeout. Breaker is safe for concurrent use.
 type Breaker struct {
 	// Probe sends a request for the upstream's version, or uses the answer to such a request that
 	// started after the given time (begun). It reports whether the upstream sent any HTTP answer.
@@ -42,8 +42,9 @@ type reviewAttempt struct {
 }
 
 // classify returns the decision for a review that failed with err: Unreachable or Unanswered. It is
-// Unanswered if the upstream answers other requests, if the caller has canceled the review, or if
-// the answer cannot be read. A caller therefore cannot open the breaker by its own requests.
+// Unanswered if the upstream answers other requests or answered this one with an error, if the
+// caller has canceled the review, or if the answer cannot be read. A caller therefore cannot open
+// the breaker by its own requests.
 func (a reviewAttempt) classify(ctx context.Context, err error) Decision {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled) || HasStatus(err) || !isNetworkError(err):

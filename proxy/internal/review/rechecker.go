@@ -42,7 +42,8 @@ type Rechecker struct {
 }
 
 const (
-	// recheckRate is how many reviews start per second. If that is too few for maxPeriod, more start.
+	// recheckRate bounds how many reviews start per second. If that is too few for maxPeriod, more
+	// start.
 	recheckRate = 20
 	// maxConcurrentRechecks bounds the reviews in progress.
 	maxConcurrentRechecks = 64
@@ -301,9 +302,9 @@ func (c *Rechecker) finish(q *recheckedReview, who user.Info, d Decision, now ti
 }
 
 // confirmLater schedules the review that confirms a denial. After a denial, or if the upstream
-// could not be reached, that review follows after confirmDelay. If the upstream answered with an
-// error, the review follows a whole period later, because maxRefusals bounds the number of such
-// answers. The caller holds the lock.
+// could not be reached, that review follows after confirmDelay. If the upstream can be reached but
+// did not answer, the review follows a whole period later, because maxRefusals bounds the number of
+// such failures. The caller holds the lock.
 func (c *Rechecker) confirmLater(q *recheckedReview, d Decision, now time.Time) {
 	delay := c.period
 	if d == Deny || d == Unreachable || d == Grace {
