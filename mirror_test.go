@@ -323,7 +323,8 @@ func TestMirrorNamesake(t *testing.T) {
 	check.NoError(t, stop())
 }
 
-// TestMirrorOptions checks that Mirror rejects options that a sink cannot support.
+// TestMirrorOptions checks that Mirror rejects invalid options, options that a sink cannot support,
+// and a nil config or sink.
 func TestMirrorOptions(t *testing.T) {
 	for name, opts := range map[string]weir.Options{
 		"two namespaces": {Namespaces: []string{"a", "b"}},
@@ -339,7 +340,8 @@ func TestMirrorOptions(t *testing.T) {
 	check.ErrorIs(t, weir.Mirror[*corev1.ConfigMap](t.Context(), &rest.Config{}, weir.Options{}, nil), weir.ErrInvalidOptions, "without a sink")
 }
 
-// TestDecode checks that Decode accepts JSON and protobuf, and rejects bytes that are neither.
+// TestDecode checks that Decode accepts JSON and protobuf. It must reject empty and truncated
+// bytes, protobuf of a custom resource, and an interface as the type.
 func TestDecode(t *testing.T) {
 	text := []byte(`{"metadata":{"name":"a"}}`)
 	message, err := (&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}).Marshal()

@@ -244,8 +244,9 @@ func TestSharedInformerForgetsHandlers(t *testing.T) {
 	}
 }
 
-// TestAcquireWhileIndexIsBuilt checks that while an Acquire adds an index, other Acquires wait only
-// if they are for the same informer.
+// TestAcquireWhileIndexIsBuilt checks that an Acquire of another informer does not wait while an
+// Acquire adds an index. It also checks that an Acquire of the same informer then adds its own
+// index.
 func TestAcquireWhileIndexIsBuilt(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()

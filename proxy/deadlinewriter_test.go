@@ -38,7 +38,8 @@ func (w *tricklingWriter) Write(p []byte) (int, error) {
 // TestTrickledAnswer checks how long a client that reads a forwarded answer slowly can occupy a
 // seat, that is, a place among the requests in progress. If it reads more slowly than seatPace, a
 // write fails within ten minutes. A faster client gets the whole answer, however slow the upstream
-// is. The client of a watch, which has no seat, may be slow.
+// is. The client of a watch, which has no seat, may be slow, but a write to it fails after
+// conn.WriteStall.
 func TestTrickledAnswer(t *testing.T) {
 	const size, writes = 32 << 10, 1000 // as ReverseProxy writes
 	for name, tt := range map[string]struct {

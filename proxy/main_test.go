@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m,
-		// Goroutines of libraries, started by an init function or with the first certificate.
+		// klog starts this goroutine when it creates log files, and does not end it.
 		goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
 		// One goroutine for each audit log; its library never ends it.
 		goleak.IgnoreTopFunction("gopkg.in/natefinch/lumberjack%2ev2.(*Logger).millRun"),

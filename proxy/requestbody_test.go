@@ -216,7 +216,8 @@ func (b *tricklingBody) Close() error { return nil }
 // TestTrickledBody checks how long a client that sends a body slowly can occupy a seat, that is, a
 // place among the requests in progress. If it sends more slowly than seatPace, a read of its body
 // fails. A faster client can send the whole body, however slowly the upstream reads. The client of
-// a long-running request, which has no seat, may be slow.
+// a long-running request, which has no seat, may be slow, but a read that takes longer than a
+// minute fails.
 func TestTrickledBody(t *testing.T) {
 	const size, reads = 32 << 10, 1000
 	for name, tt := range map[string]struct {

@@ -165,8 +165,8 @@ func TestBufferedBodies(t *testing.T) {
 	}
 }
 
-// TestFailureIsLogged checks that the proxy logs why the upstream does not answer, and does not
-// send that error to the caller.
+// TestFailureIsLogged checks that the proxy logs why the upstream does not answer, at most once per
+// failureLogInterval. It must not send that error to the caller.
 func TestFailureIsLogged(t *testing.T) {
 	u := passTo(t, func(http.ResponseWriter, *http.Request) { t.Error("a request came") })
 	const cause = "dial tcp 10.0.0.1:6443: connection refused"
@@ -190,7 +190,7 @@ func TestFailureIsLogged(t *testing.T) {
 }
 
 // TestReadsAreSentAgain checks that the proxy sends a read once more if its connection breaks, and
-// repeats no other request.
+// repeats no other request. If there is no answer, the client gets 503, or 429 for some WATCHes.
 func TestReadsAreSentAgain(t *testing.T) {
 	u := passTo(t, func(http.ResponseWriter, *http.Request) { t.Error("a request came") })
 	reset := &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}

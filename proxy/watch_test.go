@@ -115,8 +115,8 @@ func TestUpstreamDown(t *testing.T) {
 	tp.next(lines, "meanwhile")
 }
 
-// TestUpstreamHangs checks an upstream that receives requests but does not answer. Only one review
-// at a time waits for it, and the proxy continues to answer reads.
+// TestUpstreamHangs checks an upstream that receives requests but does not answer. The proxy sends
+// it only a few reviews, and continues to answer reads.
 func TestUpstreamHangs(t *testing.T) {
 	t.Parallel()
 	wait := timing(func(w *timeouts) { w.review = 500 * time.Millisecond })

@@ -7,6 +7,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The init function of klog starts it.
+	// klog starts this goroutine when it creates log files, and does not end it.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
