@@ -69,8 +69,8 @@ func startPlain(t *testing.T, o apiserver.Options) *apiserver.Server {
 }
 
 // startServer starts an API server with 40 pods and two widgets of a custom resource. No user may
-// list its secrets. The first request for its nodes receives a Retry-After. churn is the number of
-// pod changes per second.
+// list or watch its secrets. The first request for its nodes receives a Retry-After. churn is the
+// number of pod changes per second.
 func startServer(t *testing.T, churn float64) *apiserver.Server {
 	t.Helper()
 	faults := &apiserver.Faults{}

@@ -33,7 +33,7 @@ var gadgets = map[string]string{
 }
 
 // serveAnswers starts a server that looks up the answer to a request by the request's path. It
-// holds a WATCH open, and closes the connection if the answer is empty.
+// holds a WATCH open, and refuses initial events. If the answer is empty, the server answers 503.
 func serveAnswers(t *testing.T, answers map[string]string) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
