@@ -12,7 +12,7 @@ import (
 // box allocates separate memory for the target of a pointer to a string, number, time or quantity.
 // The decoder usually allocates an object and the targets of its pointers as one block (see shape).
 // A program that keeps one pointer, such as a pod's start time, would then keep the whole block in
-// memory. So the pointer fields of the structs that boxing returns have boxes.
+// memory. So the pointer fields of some structs have boxes (see boxing).
 type box struct {
 	make func() unsafe.Pointer
 	// clone copies a pointer into a new box. If clone is nil, the value must be decoded again.

@@ -125,8 +125,8 @@ func pod(pods ...corev1.Pod) (raw []byte) {
 }
 
 // same checks that private and shared return the same values and errors as Unmarshal. It decodes
-// raw several times, because values are shared and templates are copied only from the second
-// occurrence on.
+// raw several times, because the decoder shares a value, or copies a template, only after the same
+// bytes have occurred before.
 func same(t *testing.T, d *decoder, raw []byte) {
 	t.Helper()
 	want := reflect.New(d.goType).Interface().(protoMessage)

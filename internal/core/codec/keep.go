@@ -77,8 +77,8 @@ func (l lossy) mayChange(t reflect.Type) bool {
 	return true
 }
 
-// keepsFields reports whether encoding preserves all fields of a struct. It does not check one
-// field, whose index is the argument aside.
+// keepsFields reports whether encoding preserves all fields of a struct. It does not check the
+// field whose index is aside.
 func (l lossy) keepsFields(v reflect.Value, aside int) bool {
 	for _, f := range l[v.Type()] {
 		switch {

@@ -52,8 +52,9 @@ type scratch struct {
 	found   []value // the shared values of the current object
 
 	// previous contains the first texts of the previous object, in their order, each of at most
-	// longestText bytes. place is the number of texts of the current object. Two versions of an object
-	// are usually decoded one after the other, and have most texts at the same places.
+	// longestText bytes. place counts the texts of the current object that have been decoded. Two
+	// versions of an object are usually decoded one after the other, and have most texts at the same
+	// places.
 	previous [64]string
 	place    int
 	texts    [2048]struct {

@@ -22,8 +22,8 @@ func setBytes(_ *scratch, p unsafe.Pointer, b []byte) bool {
 	return true
 }
 
-// unmarshalSetter returns a setter that calls the type's own Unmarshal. If the bytes contain an
-// empty slice, the slice is set to an empty slice, not to nil.
+// unmarshalSetter returns a setter that calls the type's own Unmarshal. If t is a slice type and
+// the bytes contain no elements, the setter sets an empty slice, not nil.
 func unmarshalSetter(t reflect.Type) setter {
 	return func(s *scratch, p unsafe.Pointer, b []byte) bool {
 		target := reflect.NewAt(t, p)

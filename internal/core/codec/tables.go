@@ -17,8 +17,8 @@ type tables struct {
 	templates templates
 }
 
-// compile builds the tables, about 200 KB for a pod. The first call that decodes runs it, because
-// many informers never decode an object.
+// compile builds the tables, about 200 KB for a pod. It runs in the first call that decodes an
+// object, not earlier, because many informers never decode one.
 func (d *decoder) compile() {
 	if !layoutsKnown {
 		return

@@ -112,7 +112,7 @@ func isSecret(t reflect.Type, raw []byte) bool {
 	return t.Name() == "Secret" && t.PkgPath() == "k8s.io/api/core/v1"
 }
 
-// newTemplate decodes the tokens of the current object to a template. It returns nil if the object
+// newTemplate makes a template from the tokens of the current object. It returns nil if the object
 // may not become a template, or if Unmarshal must decode it.
 func (d *decoder) newTemplate(s *scratch) *template {
 	if s.unusual || len(s.raw) > maxTemplate || len(s.tokens) > maxTemplateTokens || isSecret(d.goType, s.raw) {
@@ -219,8 +219,8 @@ func cloneMap[V any](to, from unsafe.Pointer) {
 	*(*map[string]V)(to) = maps.Clone(*(*map[string]V)(from))
 }
 
-// canCopy reports whether assignment completely copies a value whose fieldKind is other, so that
-// the copies share nothing mutable.
+// canCopy reports whether assignment copies a value completely, so that the copies share nothing
+// mutable. It is called only for values that a setter decodes (fieldKind "other").
 func canCopy(t reflect.Type, p unsafe.Pointer) bool {
 	switch t {
 	case reflect.TypeFor[resource.Quantity]():

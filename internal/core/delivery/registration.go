@@ -22,8 +22,9 @@ type Options struct {
 	// Resync is the period of the resync. Once per period the handler receives every object again,
 	// evenly distributed over the period. 0 means no resync.
 	Resync time.Duration
-	// ResyncStart sets where in the key space the first resync starts, from 0 to below 1. With
-	// different values, several handlers do not resync the same objects at the same time.
+	// ResyncStart is the position in the key order at which the first resync starts. It is a fraction
+	// of all keys, at least 0 and below 1. With different values, several handlers do not resync the
+	// same objects at the same time.
 	ResyncStart float64
 	// Filter, if set, reports whether the handler should see a version of an object. The handler
 	// receives Added when the result for an object changes to true, and Deleted when it changes to
@@ -198,7 +199,8 @@ func (r *Registration) Close() {
 }
 
 // serve runs one turn: it delivers available changes, and objects of a resync. It returns true if
-// more may be available. Otherwise the cursor, the timer or ResyncNow wakes the registration.
+// more may be available. If it returns false, the cursor, the timer or ResyncNow later wakes the
+// registration.
 func (r *Registration) serve(changes []store.Change) (more bool) {
 	// The more a handler lags, the more changes it handles per turn. So the handlers of a store stay
 	// close to each other in the log, and often find an object that another handler has already

@@ -56,8 +56,8 @@ type calls struct {
 	longest [2]atomic.Uint64             // the longest call in each of two windows, see pack
 }
 
-// longestWindow is the minimum time for which Stats reports the longest call. The maximum is twice
-// longestWindow.
+// longestWindow is the length of a window. Stats reports the longest call that ended in the current
+// window or in the window before it.
 const longestWindow = 5 * time.Minute
 
 // begin records the start of a call and returns its time.
@@ -93,7 +93,8 @@ func (c *calls) current() (lasted time.Duration, doing store.ChangeType, object 
 	return time.Since(c.base) - time.Duration(began-1), store.ChangeType(c.doing.Load()), object
 }
 
-// longestRecent returns the longest call that ended within the last one or two windows.
+// longestRecent returns the longest call that ended in the current window or in the window before
+// it.
 func (c *calls) longestRecent() (longest time.Duration) {
 	window := windowOf(time.Since(c.base))
 	for i := range c.longest {

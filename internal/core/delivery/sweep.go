@@ -40,7 +40,8 @@ func newSweep(s *store.Store, period time.Duration, start float64) *sweep {
 func (w *sweep) beginAt(now time.Time) { w.at = now }
 
 // next returns the time until an object is due. It returns false when the sweep is off, and while
-// the store is empty or not synced. When that changes, the cursor notifies the workers.
+// the store is empty or not synced. When the store has an object and is synced, the cursor notifies
+// the workers.
 func (w *sweep) next(now time.Time) (time.Duration, bool) {
 	if w.period == 0 {
 		return 0, false
@@ -121,8 +122,9 @@ func (w *sweep) yieldBatch(batch int, yield func(*store.Object) bool) {
 	}
 }
 
-// keyAt returns the last key of the first start·n objects, or "" if there are none. It visits these
-// objects, so it is called only once for each sweep.
+// keyAt returns the key of the last object before the position start, a fraction of all objects. It
+// returns "" if no object is before start. It visits all objects before start, so it is called only
+// once for each sweep.
 func keyAt(snap *store.Snapshot, start float64) (key string) {
 	left := int(start * float64(snap.Len()))
 	for o := range snap.All() {

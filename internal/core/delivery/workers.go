@@ -42,7 +42,7 @@ type bulkQueue struct {
 // minBulk is the minimum number of registrations for which a bulkQueue is used.
 const minBulk = 16
 
-// serveState is the state of a registration among its workers.
+// serveState says whether a registration waits in a queue, is served by a worker, or neither.
 type serveState uint32
 
 const (

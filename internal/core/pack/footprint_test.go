@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestFootprint checks that the footprint is close to the memory of the groups without the objects
-// of the groups. It checks this while the objects are stored, and again after they were freed.
+// TestFootprint checks that the footprint is close to the memory that the groups use in addition to
+// their objects. It checks this while the objects are stored, and again after they were freed.
 func TestFootprint(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	p := New()

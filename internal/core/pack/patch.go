@@ -11,8 +11,8 @@ import (
 const (
 	seedLength = 8 // a copy at a new distance must start with this number of equal bytes
 	indexEvery = 4 // the index of the base has every indexEvery-th place
-	// A patch consists of copies of parts of the base, and of literals: bytes of raw that it contains
-	// itself. After patchSeek consecutive literals, the patcher builds an index of the next
+	// A patch consists of copies of parts of the base, and of literals: bytes of raw that the patch
+	// itself contains. After patchSeek consecutive literals, the patcher builds an index of the next
 	// patchWindow bytes of the base. A distance is the position of bytes in the base minus their
 	// position in raw. Before it builds the index, the patcher tries the distances that fit after most
 	// changes: the current distance, one or two bytes more or less, the previous distance, and the

@@ -274,7 +274,8 @@ func (b *base) pack(dst, raw []byte) (_ []byte, ok bool) {
 	return AppendPatch(dst, of, raw, len(raw)/farRatio)
 }
 
-// footprint estimates the memory of the groups, in bytes, without their stored objects.
+// footprint estimates the memory, in bytes, that the groups use in addition to the objects that
+// callers store.
 func (k *siblings) footprint() int64 {
 	const perBase, perGroup, perCandidate = 350, 30, 150
 	k.mu.Lock()

@@ -29,13 +29,13 @@ type (
 		initial bool          // request initial events, of a state not older than rv
 		timeout time.Duration // after which the server should end the watch
 		// Until the bookmark that ends the initial events arrives, deadline limits the time that passes
-		// without an initial event. When it passes, the watch fails with ErrNoBookmark. 0 means no
-		// deadline.
+		// without an initial event. When the deadline passes, the watch fails with ErrNoBookmark. 0 means
+		// no deadline.
 		deadline time.Duration
 		// probe is how long the watch may send no event and no bookmark before a probe requests the
 		// newest resourceVersion. 0 means no probe.
 		probe time.Duration
-		// unheard is the total time of the watches directly before this one that sent nothing.
+		// The watches directly before this one sent nothing. unheard is their total time.
 		unheard time.Duration
 	}
 	wait         struct{ d time.Duration }

@@ -70,9 +70,9 @@ type Config struct {
 	// is 5 minutes.
 	WatchTimeout time.Duration
 	// While the initial events of mode WatchList are incomplete, BookmarkDeadline limits the time that
-	// passes without an initial event. When it passes, the watch fails with ErrNoBookmark, and a LIST
-	// follows. Changes do not count as initial events, because a server that does not support initial
-	// events also sends changes. The default is 20 s.
+	// passes without an initial event. When the deadline passes, the watch fails with ErrNoBookmark,
+	// and a LIST follows. Changes do not count as initial events, because a server that does not
+	// support initial events also sends changes. The default is 20 s.
 	BookmarkDeadline time.Duration
 	// Backoff says how long the reflector waits before it retries a failed request.
 	Backoff Backoff

@@ -68,8 +68,9 @@ type driver struct {
 	fatal          error // an error of the sink, which accepts no more writes
 }
 
-// perform executes the actions that need no waiting. It returns the request or wait among the
-// actions, or nil; next executes that one. If the sink fails, perform stops and sets d.fatal.
+// perform executes the actions that need no waiting. If one of the actions is a request or a wait,
+// perform returns it, and the method next executes it. Otherwise perform returns nil. If the sink
+// fails, perform stops and sets d.fatal.
 func (d *driver) perform(actions []action) (ask action) {
 	for _, a := range actions {
 		if d.performAtOnce(a) {

@@ -17,7 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// A reflector keeps a store equal to a server. The caller can test for the error that prevents it.
+// A reflector keeps a store equal to a server. If an error prevents that, the caller can test for
+// the error.
 func Example() {
 	denied := true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -193,7 +193,7 @@ func TestSinkEnds(t *testing.T) {
 	}
 }
 
-// bodies is a source of JSON whose responses do not end. It counts the open ones.
+// bodies is a source of JSON whose responses do not end. It counts the open responses.
 type bodies struct {
 	tape
 	open atomic.Int32

@@ -262,8 +262,8 @@ func TestReplayedEvents(t *testing.T) {
 	})
 }
 
-// TestHalfAnEvent checks that the store contains an event although only a half of the next event
-// has arrived.
+// TestHalfAnEvent checks that the store contains the object of an event as soon as the event has
+// arrived, even if half of the next event has arrived with it.
 func TestHalfAnEvent(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("10", "a@1"), func(rw http.ResponseWriter, r *http.Request) {

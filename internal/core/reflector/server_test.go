@@ -27,8 +27,8 @@ func (h *harness) restored() []http.HandlerFunc {
 }
 
 // TestServerWentBack checks that each reflector of a server lists once when one of them finds that
-// the server was restored. The watches of the other reflectors remain open and silent, from
-// versions that the server has reached a second time.
+// the server was restored. The other reflectors watch from versions that the server has reached a
+// second time, so their watches remain open and silent.
 func TestServerWentBack(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		t.Run(mode.String(), func(t *testing.T) {

@@ -161,9 +161,9 @@ type inVain struct {
 	unansweredLists   int
 	// empty is the total time of watches that sent nothing; see emptyFor.
 	empty time.Duration
-	// unheard is the total time of the watches in a row, before the current one, that sent nothing.
-	// When a probe finds that the store is current, unheard starts again at about that time. A watch
-	// that sends something clears it, and so does a proving watch; see proves.
+	// The watches directly before the current one sent nothing. unheard is their total time. When a
+	// probe finds that the store is current, unheard becomes the approximate time since that probe. A
+	// watch that sends something clears it, and so does a proving watch; see proves.
 	unheard time.Duration
 	// newer is true if a probe has found a newer version during the time that unheard measures.
 	newer bool

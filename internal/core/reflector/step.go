@@ -3,8 +3,8 @@ package reflector
 import "time"
 
 const (
-	// After relistAfter failed responses in a row, not counting 429, the reflector lists again. It
-	// also lists after relistAfter responses to probes while watches get no response. After that many
+	// After relistAfter error responses in a row, not counting 429, the reflector lists again. It also
+	// lists after relistAfter responses to probes while watches get no response. After that many
 	// failures the reason is probably not temporary: the server cannot serve the request, or cannot
 	// serve it from this resourceVersion.
 	relistAfter = 3
@@ -135,9 +135,9 @@ func (m *machine) raiseAttempt(n int) {
 // listBackoffAttempt returns the number of the attempt that determines the wait before a list that
 // failing watches made necessary. A small list costs the server little. So the waits before the
 // first maxCheapLists lists grow only until the lists transfer fewer than cheapObjects per second.
-// Otherwise, a store with few objects could be half a minute behind. Later lists wait longer: a
-// list may be small only because of its selector, and may then cost the server as much as a large
-// one.
+// If they grew further, a store with few objects could be half a minute behind. Later lists wait
+// longer: a list may be small only because of its selector, and may then cost the server as much as
+// a large one.
 func (m *machine) listBackoffAttempt() int {
 	b := m.cfg.Backoff
 	wait := min(time.Duration(m.size)*time.Second/cheapObjects, b.Max)

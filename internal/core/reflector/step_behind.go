@@ -12,9 +12,9 @@ import (
 var errElsewhere = errors.New("found by another reflector of the server")
 
 const (
-	// The reflector concludes that the server went back in time when agreeing responses have said that
-	// the server has not reached the store's version. Between these responses, the versions that the
-	// server reports must not become lower.
+	// agreeing is a number of responses which say that the server has not reached the store's version.
+	// After them, the reflector concludes that the server went back in time, unless the versions that
+	// the server reports became lower in between.
 	agreeing = 2
 	// maxRounds is how often a server may report a version that is older than the store's. After that,
 	// the reflector concludes that the server went back, even if the server's responses contradict

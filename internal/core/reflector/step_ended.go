@@ -47,9 +47,9 @@ func (m *machine) brokeOffIdle() bool {
 // that the server has a newer version, the proving watch counts as silent.
 func (m *machine) proves() bool { return m.unheard >= bookmarkPeriod && !m.opaque() }
 
-// short reports whether the current watch ended so soon that it has failed if it sent nothing. That
-// is within shortWatch or, if Config.WatchTimeout is shorter than two seconds, within half of that
-// timeout. A server may end a watch a little before its timeout.
+// short reports whether the current watch ended so soon that it counts as failed if it sent
+// nothing: within shortWatch or, if Config.WatchTimeout is shorter than two seconds, within half of
+// that timeout. A server may end a watch a little before its timeout.
 func (m *machine) short() bool {
 	return m.in.after < min(shortWatch, max(m.cfg.WatchTimeout, time.Second)/2)
 }

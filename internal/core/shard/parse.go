@@ -17,9 +17,9 @@ var ErrSelector = errors.New("invalid shard selector")
 // 17 digits.
 //
 // Servers parse selectors as CEL. Parse accepts CEL's parentheses, comments, and strings in single
-// or double quotes. It does not accept escapes in strings, raw strings, and shardRange called as a
-// method, although CEL allows them. Servers accept every selector that Parse accepts, with the same
-// meaning.
+// or double quotes. It does not accept escapes in strings, raw strings, or shardRange called as a
+// method, although CEL allows all three. Servers accept every selector that Parse accepts, with the
+// same meaning.
 func Parse(text string) (*Selector, error) {
 	p := parser{lexer: lexer{text: strings.TrimSpace(text)}}
 	s, err := p.selector()
