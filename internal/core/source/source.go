@@ -90,8 +90,8 @@ type Object struct {
 	Value any    // an API object; nil if Raw is set
 }
 
-// Event is one event of a WATCH. Its object has bytes if Type is wire.Error: a Watch that returns
-// Go values reports an ERROR event only as Next's error.
+// Event is one event of a WATCH. If Type is wire.Error, the object consists of bytes: a Watch that
+// returns Go values reports an ERROR event only as Next's error.
 type Event struct {
 	Type     wire.EventType
 	TypeMeta wire.TypeMeta // of the object; empty if the response does not contain it
@@ -111,8 +111,8 @@ func TimeoutOf(o metav1.ListOptions) time.Duration {
 // objects.
 const PartialObjectMetadata = "PartialObjectMetadata"
 
-// Resource says which resource is listed and watched, and in which form. The parameters of a
-// request select its objects.
+// Resource says which resource is listed and watched, and in which form. Which of its objects a
+// request selects depends on the parameters of the request.
 type Resource struct {
 	GVR       schema.GroupVersionResource
 	Namespace string // "": all namespaces, or a cluster-scoped resource

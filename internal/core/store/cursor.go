@@ -29,9 +29,9 @@ type Cursor struct {
 	log    *changeLog
 	ready  chan struct{} // nil if there is a notifier
 	counts bool          // it started with all objects; if not, SyncedThrough is always false
-	// handles is true if the reader is a handler. Then the cursor passes the changes of one call of
-	// Next only at the next call, when the handler has received them. Until then, the log keeps their
-	// decoded values for the handler.
+	// handles is true if the reader is a handler. Then the cursor counts the changes that a call of
+	// Next returned as passed only at the next call, when the handler has received them. Until then,
+	// the log keeps their decoded values for the handler.
 	handles bool
 
 	notifier Notifier

@@ -19,7 +19,7 @@ func (l *decodedList) there() bool {
 	return l.kept != nil
 }
 
-// replacePods puts n small pods, like fillPods, as the first list of a writer.
+// replacePods puts n small pods as the first list of a writer.
 func replacePods(t *testing.T, s *Store, n int) *Writer {
 	t.Helper()
 	w := s.Writer(Scope{})

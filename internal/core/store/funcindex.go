@@ -63,8 +63,8 @@ func (f *foundObjects) get(value string) (objects []*Object, ok bool) {
 }
 
 // put caches the objects under a value. If one of the objects is no longer in the table, because
-// the snapshot is old, put caches none of them. dirtyKeys has already counted the replacement of
-// that version, so it might not drop the version in time.
+// the snapshot is old, put caches none of them. The reason is that dirtyKeys has already counted
+// the replacement of that version, so the cache might keep the version in memory for too long.
 func (f *foundObjects) put(value string, objects []*Object) {
 	if slices.ContainsFunc(objects, func(o *Object) bool { return !o.live() }) {
 		return

@@ -35,7 +35,7 @@ func LabelSetIndex() Index { return Index{sets: true} }
 func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 
 // FuncIndex returns an index by the values that f returns for a decoded object. f must not modify
-// or retain the object, and must not query an index by function of the store.
+// or retain the object, and must not query any index by function of the same store.
 //
 // The writer does not update this index. The first query calls f for all objects, and a later query
 // for the objects that have changed since the last query. If Derive has already called f for a
@@ -105,8 +105,8 @@ func compareIndexKeys(a, b indexKey) int {
 	return strings.Compare(a.key, b.key)
 }
 
-// valueIndex contains the entries of an index. Entries with the same value share its string, and
-// all entries share their object's key.
+// valueIndex contains the entries of an index. Entries with the same value share the value's
+// string, and an entry shares the string of its object's key with the object.
 type valueIndex struct {
 	name    string
 	entries tree[indexKey, struct{}]

@@ -47,9 +47,9 @@ func (w *Writer) covers(o *Object) bool {
 	return w.scope.Namespace == "" || w.scope.Namespace == o.Namespace()
 }
 
-// ownUnlessNewer compares an incoming version with held, the version in the table. If it returns
-// newer, the caller must put the incoming version. Otherwise held stays in the table, and
-// ownUnlessNewer adds the writer's owner to it.
+// ownUnlessNewer compares an incoming version with held, the version in the table. If the result is
+// the constant newer, the caller must put the incoming version. For any other result, held stays in
+// the table, and ownUnlessNewer adds the writer's owner to it.
 func (w *Writer) ownUnlessNewer(o, held *Object) order {
 	came := w.order(o, held)
 	switch {
@@ -269,7 +269,7 @@ func (w *Writer) Outdated() bool {
 	return w.isOutdated()
 }
 
-// isOutdated is Outdated. The caller holds Store.writing or Store.mu.
+// isOutdated returns the result of Outdated. The caller holds Store.writing or Store.mu.
 func (w *Writer) isOutdated() bool {
 	return w.serverGen < w.s.serverGen && !w.manual && !w.removing
 }

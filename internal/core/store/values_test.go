@@ -233,9 +233,9 @@ func TestValuesOfDroppedChanges(t *testing.T) {
 	}
 }
 
-// TestValuesOfUpdate checks what Decode receives for an update in its argument earlier: the old
-// version with its value, and whether a caller has received that value. If Decode fails, each
-// version must be decoded alone, and the error must name the object.
+// TestValuesOfUpdate checks the codec.Version that Decode receives for an update. It must contain
+// the old version with its value, and state whether a caller has received that value. If Decode
+// fails, each version must be decoded alone, and the error must name the object.
 func TestValuesOfUpdate(t *testing.T) {
 	var olds []codec.Version
 	fails := false

@@ -45,7 +45,7 @@ func BenchmarkListJSONText(b *testing.B) {
 	body := encode(b, JSON, podList(500))
 	options := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	list, item, text := new(jsontext.Decoder), new(jsontext.Decoder), new(bytes.Buffer)
-	// The function to advances d into the next object, up to the value of the given member.
+	// A call of to advances d into the next object, up to the value of the given member.
 	to := func(d *jsontext.Decoder, member string) {
 		_, err := d.ReadToken()
 		for name := jsontext.Value(nil); err == nil && string(name) != member; {
