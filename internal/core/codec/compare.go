@@ -45,9 +45,9 @@ func (d *decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer
 	return nil, false
 }
 
-// templateOf returns a template that has the same fields as the tokens of the current object, and
-// records the values that differ. If no template exists, templateOf makes one if templates.find
-// says that it is worth the cost, and otherwise returns nil.
+// templateOf returns the template that has the same fields as the current object, and records the
+// values that differ. If there is none, and templates.find says that a template is worth the cost,
+// templateOf makes one. In all other cases it returns nil.
 func (d *decoder) templateOf(s *scratch) *template {
 	t, worth := d.templates.find(s.print)
 	switch {

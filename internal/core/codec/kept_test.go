@@ -73,7 +73,7 @@ func (k *keptParts) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func(
 }
 
 // keep keeps the parts of v that a program may keep. direct is true if v is part of the value's own
-// memory, not of a slice or pointer target.
+// memory, and not of memory to which a slice or pointer refers.
 func (k *keptParts) keep(v reflect.Value, direct bool) {
 	switch v.Kind() {
 	case reflect.String:

@@ -16,7 +16,7 @@ func setText(s *scratch, p unsafe.Pointer, b []byte) bool {
 	return true
 }
 
-// setBytes sets a byte slice. An empty slice is not nil, as after Unmarshal.
+// setBytes sets a byte slice. If b is empty, it sets an empty slice, not nil, as Unmarshal does.
 func setBytes(_ *scratch, p unsafe.Pointer, b []byte) bool {
 	*(*[]byte)(p) = append(make([]byte, 0, len(b)), b...)
 	return true

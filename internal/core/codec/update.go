@@ -111,8 +111,8 @@ func (b *update) compare(level int, dst []byte, members []*member, was, is []byt
 	return dst, true
 }
 
-// compareInside compares the structs in a changed field. It returns the changed fields inside it.
-// ok is false if the whole field must be decoded.
+// compareInside compares the two versions of a changed field. If the field is a struct, it returns
+// the changed fields of the struct. ok is false if the whole field must be decoded.
 func (b *update) compareInside(m *member, was, is []byte, sharing bool) (changed []byte, ok bool) {
 	before, ok := content(was)
 	message, okToo := content(is)

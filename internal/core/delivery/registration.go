@@ -324,8 +324,8 @@ func (r *Registration) noteSynced(unhandled ...store.Change) {
 
 // Synced returns a channel that is closed when the handler has handled two sets of objects: the
 // objects of the store's first sync, and the objects that were stored when the registration was
-// created. The handler may have handled a later version of them. Later changes do not delay the
-// closing of the channel.
+// created. The handler may have handled later versions of these objects. Later changes do not delay
+// the closing of the channel.
 func (r *Registration) Synced() <-chan struct{} { return r.synced }
 
 // HasSynced reports whether Synced is closed.

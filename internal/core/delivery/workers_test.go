@@ -102,8 +102,8 @@ func TestIdleWorkers(t *testing.T) {
 
 // TestHandlersShareDecoded checks that the handlers of a store share decoded values, because they
 // stay close to each other in the log. Together they must decode at most half as many values as if
-// each handler decoded each object. Without limited turns, each handler decoded nearly all objects
-// again.
+// each handler decoded each object. Before turns were limited, each handler decoded nearly all
+// objects again.
 func TestHandlersShareDecoded(t *testing.T) {
 	const handlers, objects = 100, 4000
 	// With one processor, the workers alone determine the order.

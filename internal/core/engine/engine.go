@@ -217,7 +217,7 @@ func (e *Engine) end() error {
 // Handle registers a handler. It may be called before, during or after the first sync. While the
 // engine runs, the handler receives events until Remove. A handler without a name gets a name with
 // the lowest free number, so that an engine whose handlers are often added and removed uses few
-// names. The error wraps ErrStopped.
+// names. If the engine has stopped, the error wraps ErrStopped.
 func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Registration, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 const (
 	// The first dictionary consists of the first object. The second one consists of dictSamples
 	// samples: every sampleEvery-th object, because consecutive objects are too similar. For each
-	// later dictionary, the distance of two samples is renewFactor times as long as for the previous
-	// one. So dictionaries follow changes of the objects.
+	// later dictionary, the distance between two samples is renewFactor times as long as for the
+	// previous dictionary. So dictionaries follow changes of the objects.
 	sampleEvery = 384
 	renewFactor = 16
 	// sampleBytes is the maximum size of a sample: dictSamples samples must fit into a dictionary.
@@ -29,7 +29,7 @@ type Packer struct {
 
 	mu      sync.Mutex
 	samples [][]byte // for the next dictionary: at most dictSamples
-	every   int      // the distance of two samples, as a number of objects
+	every   int      // the distance between two samples, as a number of objects
 	objects int      // objects since the last sample
 }
 

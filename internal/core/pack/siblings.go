@@ -220,7 +220,7 @@ func (k *siblings) note(n Name, d *Dictionary, packed string, size int) {
 	k.candidates[group] = &base{id: lastBase.Add(1), group: group, object: k.hash(n.Object), dict: d, packed: packed, size: size}
 }
 
-// release records that the caller no longer stores packed, the bytes of an object. If the object is
+// release records that the caller no longer stores the packed bytes of an object. If the object is
 // a candidate, it will not become a base. If it is a base, only its siblings keep its bytes in
 // memory.
 func (k *siblings) release(n Name, packed string) {

@@ -61,7 +61,7 @@ type driver struct {
 	typeMeta    wire.TypeMeta // the type of the objects, as set in the Status
 	skips       int           // the number of objects that were skipped since the replace began
 	damaged     int           // the number of skipped objects that another list may return intact
-	// the number of objects since the replace began that Config.Keep does not want
+	// the number of objects that Config.Keep did not want since the replace began
 	unwanted       int64
 	newestObjectRV uint64 // the newest resourceVersion of the objects in a list
 	skipErr        error

@@ -219,8 +219,8 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 	t.Errorf("not within %d requests and %v: %v", maxRequests, waited, log[max(0, len(log)-30):])
 }
 
-// answer returns the inputs that follow a request other than a WATCH. what is the content of a
-// field of answers.
+// answer returns the inputs that follow a request other than a WATCH. The argument what is the
+// content of a field of answers.
 func (a answers) answer(phase Phase, what string) []input {
 	versions := map[string]string{"same": "1000", "newer": "1500", "older": "600", "none": "", "opaque": "ab12"}
 	if rv, ok := versions[what]; ok {

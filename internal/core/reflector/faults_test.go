@@ -76,8 +76,8 @@ func TestWentBack(t *testing.T) {
 	})
 }
 
-// TestLagging checks that the reflector does not store a list of a replica that lags, which
-// contains an object that was deleted later.
+// TestLagging checks that the reflector does not store a list from a replica that lags. The list is
+// older than the store, and contains an object that was deleted in between.
 func TestLagging(t *testing.T) {
 	withHarness(t, Config{Mode: List, Consistency: Any}, func(h *harness) {
 		cursor := h.store.Cursor()

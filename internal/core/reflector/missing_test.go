@@ -221,7 +221,7 @@ func (h *harness) beside(owner uint8, cfg Config) *harness {
 
 // TestOutdated checks two reflectors of one store after the server was restored to version 60. One
 // of them detects the restore because its connection breaks. The other one watches from a version
-// that the server has reached a second time, so its watch remains open and silent. So only the
+// that the server has reached a second time, and this watch remains open and silent. So only the
 // first reflector can make the second one list and find that b was deleted.
 func TestOutdated(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {

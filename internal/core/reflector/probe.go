@@ -155,10 +155,10 @@ func (p *probe) ask() {
 	p.timer.Reset(p.delay)
 }
 
-// judge decides from the response to a request whether to end the watch. The request was sent at
-// the time began, when the store was current to rv. If broken is true, the watch must end, and the
-// returned input says why. Otherwise judge sets p.delay to the wait before the next request. The
-// caller must hold p.mu.
+// judge decides from the response to a request whether to end the watch. began is the time at which
+// the request was sent, and rv is the version that the store was current to at that time. If broken
+// is true, the watch must end, and the returned input says why. Otherwise judge sets p.delay to the
+// wait before the next request. The caller must hold p.mu.
 func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, broken bool) {
 	silent := began.Sub(p.heard) >= bookmarkPeriod
 	switch {

@@ -179,7 +179,7 @@ func TestConcurrentRestores(t *testing.T) {
 }
 
 // TestServerOfOtherScheme checks a server whose versions are not integers. No reflector can detect
-// that it went back, so none may notify the others.
+// that the server went back, so none may notify the others.
 func TestServerOfOtherScheme(t *testing.T) {
 	server := &Server{}
 	withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {

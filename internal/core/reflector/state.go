@@ -27,7 +27,8 @@ import (
 //
 // Also:
 //
-//	page is set            only while replacing, and pageRV only while page is
+//	page is set            only while replacing
+//	pageRV is set          only while page is set
 //	replacing with Waiting only between two pages: page is set
 //	initial and replacing  only with an open watch
 //	moved                  only if the watch has sent something (brought)

@@ -291,9 +291,10 @@ func (m *machine) succeeded() { m.attempt, m.cheapFailures, m.missing = m.listBa
 // forgive clears all failure counts that lengthen the waits.
 func (m *machine) forgive() { m.attempt, m.forcedLists, m.missing, m.refused = 0, 0, 0, 0 }
 
-// forgiveLists reduces forcedLists to one if the watch has sent something newer and was open for
-// longer than the wait before the list. That list was useful, so the next one need not wait longer.
-// Watches that end sooner make the waits grow, which limits the rate of lists.
+// forgiveLists is called when the watch has sent something newer. It reduces forcedLists to one if
+// the watch was open for longer than the wait before the list. That list was useful, so the next
+// one need not wait longer. Watches that end sooner make the waits grow, which limits the rate of
+// lists.
 func (m *machine) forgiveLists() {
 	if m.in.after >= m.cfg.Backoff.base(m.listBackoffAttempt(), m.cfg.Backoff.Max) {
 		m.forcedLists = min(m.forcedLists, 1)

@@ -56,7 +56,7 @@ func (m *machine) short() bool {
 
 // emptyFor returns how long watches may send neither events nor bookmarks, in total, before the
 // reflector lists. The time is about an hour, even if each watch ends soon, because three causes
-// look the same: the resource does not change, the network loses its events, or a proxy ends idle
+// look the same: the resource does not change, the network loses the events, or a proxy ends idle
 // streams before they receive a bookmark.
 func (m *machine) emptyFor() time.Duration {
 	return maxEmptyWatches * max(m.cfg.WatchTimeout, defaultWatchTimeout)

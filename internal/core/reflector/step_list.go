@@ -277,7 +277,7 @@ func (m *machine) countExactList(rv string) {
 }
 
 // tooOld reports whether a paged list with the condition "not older than" failed with 410. A server
-// before 1.19 responds so if it has compacted exactly the version of the condition.
+// before 1.19 responds in this way if it has compacted exactly the version of the condition.
 func (m *machine) tooOld(sentinel error) bool {
 	return sentinel == ErrExpired && m.limit > 0 && !m.askedConsistent
 }

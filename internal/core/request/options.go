@@ -45,8 +45,8 @@ type Options struct {
 type parameter struct {
 	ofGet bool // whether a GET may have it, and not only a LIST or WATCH
 	// strict reports whether kube-apiserver certainly reads a value in the same way as this package.
-	// For a selector, it also reports whether matching objects costs little. nil means that all values
-	// that Parse accepts are strict.
+	// For a selector, it also reports whether it costs little to match objects against the selector.
+	// nil means that all values that Parse accepts are strict.
 	strict func(value string) bool
 }
 

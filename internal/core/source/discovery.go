@@ -83,9 +83,8 @@ func (c *Discovery) request(ctx context.Context, gv schema.GroupVersion, retries
 	return list, err
 }
 
-// get requests a path. client-go's REST client repeats the request up to retries times. get passes
-// the response's content type to the function into, and decodes the response into the value that
-// this function returns.
+// get requests a path. client-go's REST client repeats the request up to retries times. get calls
+// into with the response's content type, and decodes the response into the returned value.
 func (c *Discovery) get(ctx context.Context, path, accept string, retries int, into func(contentType string) any) (any, error) {
 	var contentType string
 	result := c.rest.Get().AbsPath(path).SetHeader("Accept", accept).MaxRetries(retries).Do(ctx).ContentType(&contentType)

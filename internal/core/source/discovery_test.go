@@ -228,8 +228,8 @@ func TestGroupVersion(t *testing.T) {
 }
 
 // TestGroupVersionRefused checks that GroupVersion does not repeat a refused request. The returned
-// error must have the delay of the Retry-After header if the body is not a Status, or a Status with
-// a shorter delay or none.
+// error must have the delay of the Retry-After header if the body is not a Status, or if it is a
+// Status with a shorter delay or without a delay.
 func TestGroupVersionRefused(t *testing.T) {
 	status := func(seconds int32) string {
 		raw, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,

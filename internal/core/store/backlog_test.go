@@ -7,8 +7,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestBacklogForgetsCreatedAndDeleted checks that the backlog of a NotifyingCursor that is not read
-// does not grow with objects that are created and deleted. The backlog must keep the newest of
+// TestBacklogForgetsCreatedAndDeleted checks that objects that are created and deleted do not make
+// the backlog of an unread NotifyingCursor grow without bound. The backlog must keep the newest of
 // these objects, every object that the cursor has returned, and every object that still exists.
 func TestBacklogForgetsCreatedAndDeleted(t *testing.T) {
 	testenv.SkipUnderRace(t)

@@ -38,7 +38,7 @@ func (set *benchSet) fill(tb testing.TB, w *Writer) {
 	w.Flush()
 }
 
-// update puts the next pod in turn, as version i.
+// update puts the pod with index i % benchPods, with a new resourceVersion that depends on i.
 func (set *benchSet) update(b *testing.B, w *Writer, i int) {
 	m := set.metas[i%benchPods]
 	m.ResourceVersion = strconv.AppendInt(set.rv[:0], int64(1_000_000+i), 10)

@@ -29,16 +29,17 @@ type Cursor struct {
 	log    *changeLog
 	ready  chan struct{} // nil if there is a notifier
 	counts bool          // it started with all objects; if not, SyncedThrough is always false
-	// handles is true if the reader is a handler. Then the cursor counts the changes that a call of
-	// Next returned as passed only at the next call, when the handler has received them. Until then,
-	// the log keeps their decoded values for the handler.
+	// handles is true if the reader is a handler. Then the cursor has passed the changes of one call
+	// of Next only when Next is called again, because only then has the handler received them. Until
+	// then, the log keeps their decoded values for the handler.
 	handles bool
 
 	notifier Notifier
 	owner    [1]any
 
 	// waiting is true if Next has returned all changes, so that the next change must signal the
-	// cursor. Like the fields from initial on, it changes only while log.mu is held.
+	// cursor. Like the field initial and the fields after it, waiting changes only while log.mu is
+	// held.
 	waiting atomic.Bool
 
 	// Only the goroutine that calls Next uses these fields.

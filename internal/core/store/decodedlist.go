@@ -62,7 +62,7 @@ func (s *Store) List(failed func(error)) []any {
 
 // update returns the values of a snapshot's objects. For a leaf that has not changed, it copies the
 // values from the earlier list (was). For the objects of other leaves it calls add, which appends
-// their values. was may be nil.
+// their values. There may be no earlier list.
 func (was *listed) update(snap *Snapshot, add func(values []any, o *Object) []any) *listed {
 	is := &listed{root: snap.table.root, values: make([]any, 0, snap.Len()), leaves: make(map[*leaf][]any, 1+snap.Len()/maxTreeNode)}
 	var known map[*leaf][]any

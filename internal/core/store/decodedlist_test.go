@@ -263,8 +263,8 @@ func TestListDecodesTheNewest(t *testing.T) {
 	}
 }
 
-// TestListFailedMayList checks that the function that List calls for an object that cannot be
-// decoded may call List, and may close the store.
+// TestListFailedMayList checks the function that List calls for an object that cannot be decoded.
+// This function may call List, and may close the store.
 func TestListFailedMayList(t *testing.T) {
 	broken := false
 	cfg := decodeConfig()

@@ -177,7 +177,7 @@ func (x *valueIndex) first(from string) (value string, ok bool) {
 	return value, ok
 }
 
-// eachValue yields the distinct values. It skips the other entries of a value.
+// eachValue yields the distinct values. It reads only one entry of each value.
 func (x *valueIndex) eachValue(yield func(string) bool) {
 	for v, ok := x.first(""); ok && yield(v); v, ok = x.first(v + "\x00") {
 	}

@@ -80,7 +80,8 @@ func TestFuncIndexAgainstOlderSnapshots(t *testing.T) {
 }
 
 // walk calls a function for all objects of a snapshot. It returns, for each value, the keys of the
-// objects for which the function returns this value, and the keys for which the function fails.
+// objects for which the function returns this value, and the keys of the objects for which the
+// function fails.
 func walk(t *testing.T, sn *Snapshot, values func(any) ([]string, error)) (keys map[string][]string, fails []string) {
 	t.Helper()
 	keys = map[string][]string{}

@@ -34,9 +34,9 @@ import (
 // version of an older one.
 //
 // All sources of one store have the same server. When one source finds that the server went back,
-// all other sources must be listed again, even if they have not noticed. Until a source is listed
-// again, the store does not know whether its reports are from before or after the restore, and
-// ignores them (see Outdated).
+// all other sources must be listed again, even if they have not found it themselves. Until a source
+// is listed again, the store does not know whether its reports are from before or after the
+// restore, and ignores them (see Outdated).
 //
 // check.go enforces these rules where checks are on. A version has an owner if and only if it is in
 // the table. puts and marks are subsets of owners. No server generation and no revision is above
@@ -234,8 +234,8 @@ func (w *Writer) isRight(u unconfirmedVersion, held *Object, at progress) bool {
 	return held.rv <= at.rv && (w.progress.serverGen < w.serverGen || at.rv >= w.progress.rv)
 }
 
-// isBack decides about an unconfirmed version of an object that is not in the table. right reports
-// whether the object exists. If decided is false, the decision is not certain yet.
+// isBack decides about an unconfirmed version of an object that is not in the table. The result
+// right reports whether the object exists. If decided is false, the decision is not certain yet.
 //
 // A source reported the deletion of the object. The decision is certain when this writer's source
 // has reported all changes up to that deletion. If this source then still has the version, the

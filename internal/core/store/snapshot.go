@@ -34,8 +34,8 @@ func (s *Store) Snapshot() *Snapshot {
 	return s.snapshotLocked()
 }
 
-// snapshotLocked returns the snapshot of this revision, and creates it if there is none. Writers
-// copy a node before they change it only if a snapshot shares the node.
+// snapshotLocked returns the snapshot of this revision, and creates it if there is none. Before
+// writers change a node that a snapshot shares, they copy it. They change other nodes in place.
 func (s *Store) snapshotLocked() *Snapshot {
 	rv := s.resourceVersionLocked()
 	if s.snap != nil {

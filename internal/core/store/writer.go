@@ -129,9 +129,10 @@ func (w *Writer) Err() error {
 // Put changes nothing if the table already has the object: the same uid, resourceVersion and bytes,
 // except for fields that Fingerprint does not count. It also ignores a resourceVersion that is
 // lower, as an integer, than the one in the table. In a replace, EndReplace decides about such
-// lower versions. In both cases the running replace has seen the object. If uid and resourceVersion
-// are the same but the bytes differ, in a relist or in a repeated event, Put changes the object.
-// Then cursors return a change whose two versions have the same resourceVersion.
+// lower versions. In both cases, a running replace counts the object as seen. If uid and
+// resourceVersion are the same but the bytes differ, in a relist or in a repeated event, Put
+// changes the object. Then cursors return a change whose two versions have the same
+// resourceVersion.
 //
 // The error is ErrNoName, ErrOutOfScope, ErrTooLarge, ErrWriterRemoved, ErrClosed, or an error from
 // reading an indexed field. After an error the store does not have the object.

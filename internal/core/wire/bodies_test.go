@@ -74,8 +74,8 @@ func encode(t testing.TB, enc Encoding, obj runtime.Object) []byte {
 	return b.Bytes()
 }
 
-// encodeStreaming returns the body of the response to a LIST of kube-apiserver since 1.33, which
-// encodes a list item by item.
+// encodeStreaming returns the body with which kube-apiserver since 1.33 responds to a LIST: it
+// encodes the list item by item.
 func encodeStreaming(t testing.TB, enc Encoding, list runtime.Object) []byte {
 	t.Helper()
 	var b bytes.Buffer

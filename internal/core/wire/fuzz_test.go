@@ -200,8 +200,8 @@ func FuzzWatchReaderProtobuf(f *testing.F) {
 			wrong := checkEvent(events[i], frame)
 			if wrong == nil {
 				i++
-				// the reader may have skipped this frame because its object is malformed, but not if no frame
-				// is left
+				// The reader skips a frame whose object is malformed, so the event may belong to a later frame.
+				// It is wrong only if no frame is left.
 			} else if len(body) < 4 {
 				t.Fatalf("event %d: %v", i, wrong)
 			}

@@ -76,7 +76,7 @@ func closing(open byte) byte { return open + 2 }
 
 // nextValue steps from b[i:] to the next value in a container whose closing bracket is end. It
 // returns the span of the member's name without the quotes, and the index of the value. If there is
-// no further value, it returns scanDone and the index after the closing bracket. first means that
+// no further value, it returns scanDone and the index after the closing bracket. If first is true,
 // b[i-1] is the opening bracket.
 func nextValue(b []byte, i int, end byte, first bool) (name span, _ int, _ scanResult) {
 	if i = skipSpace(b, i); i >= len(b) {

@@ -17,7 +17,7 @@ func nameIs(raw []byte, name string) bool {
 	if len(raw) == len(name) {
 		return string(raw) == name
 	}
-	// Each escape is longer than its character, so only a longer raw can contain one.
+	// Each escape is longer than its character, so raw can contain one only if it is longer than name.
 	if len(raw) < len(name) || bytes.IndexByte(raw, '\\') < 0 {
 		return false
 	}
@@ -125,8 +125,8 @@ func marshalJSON(v any) []byte {
 	return text
 }
 
-// comma appends a comma, except before the first member. was is the length of dst before that
-// member.
+// comma appends a comma, except before the first member. The argument was is the length that dst
+// had before the first member.
 func comma(dst []byte, was int) []byte {
 	if len(dst) > was {
 		dst = append(dst, ',')

@@ -154,9 +154,9 @@ func (m *Meta) each(field uint32, entries []byte, yield func(key, value []byte) 
 type Identity struct{ Namespace, Name, UID, ResourceVersion string }
 
 // IdentityOf returns the identity of a Go value that a program made. It calls only the getters of
-// the four fields, because a type may implement only a part of metav1.Object and panic in the other
-// methods. If GetUID panics, the UID is "". IdentityOf returns an error if the value is nil, a nil
-// pointer or no API object, or if one of the other three getters panics.
+// the four fields of Identity, because a type may implement only a part of metav1.Object and panic
+// in the other methods. If GetUID panics, the UID is "". IdentityOf returns an error if the value
+// is nil, a nil pointer or no API object, or if one of the other three getters panics.
 func IdentityOf(value any) (id Identity, err error) {
 	err = readObject(value, func(o metav1.Object) {
 		id = Identity{o.GetNamespace(), o.GetName(), uidOf(o), o.GetResourceVersion()}

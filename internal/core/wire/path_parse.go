@@ -154,9 +154,9 @@ func resolvePath(goType reflect.Type, path string) ([]protoStep, fieldType, erro
 	return steps, at, nil
 }
 
-// mergeList appends the steps of more to steps. more may be a single step without a field number,
-// which selects elements of the list or map that the last step in steps reached. Then this single
-// step replaces the last step in steps, and gets the field number of the replaced step.
+// mergeList appends the steps of more to steps. The argument more may be a single step without a
+// field number, which selects elements of the list or map that the last step in steps reached. Then
+// this single step replaces the last step in steps, and gets the field number of the replaced step.
 func mergeList(steps, more []protoStep) []protoStep {
 	if len(more) == 1 && more[0].num == 0 {
 		last := len(steps) - 1
@@ -166,8 +166,8 @@ func mergeList(steps, more []protoStep) []protoStep {
 	return append(steps, more...)
 }
 
-// resolveStep resolves the step s from type t. If that is impossible, why is the reason; otherwise
-// why is empty.
+// resolveStep resolves the step s from type t. The result why is the reason if that is impossible,
+// and otherwise empty.
 func resolveStep(t reflect.Type, s pathStep) (steps []protoStep, next fieldType, why string) {
 	switch t = elem(t); t.Kind() {
 	case reflect.Struct:

@@ -98,7 +98,7 @@ func (f *protoField) consume(b []byte, i int) int {
 // readFields reads the message b, which starts at offset in its body. It sets fields[n] to the
 // field with number n. It skips fields whose number is not an index of fields. Before the call,
 // fields[n].typ must be the wire type that the field must have. If one of these fields occurs
-// twice, readFields returns an error. what names the message in errors.
+// twice, readFields returns an error. The argument what is the name of the message in errors.
 func readFields(b []byte, fields []protoField, what string, offset int64) error {
 	var f protoField
 	for i := 0; i < len(b); {

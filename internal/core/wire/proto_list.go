@@ -187,7 +187,8 @@ func (m *ListMeta) readProto(b []byte, offset int64) error {
 	return nil
 }
 
-// The methods below read a message from the body, in pieces. what names the part in errors.
+// The methods below read a message from the body, in pieces. The argument what is the name of the
+// part in errors.
 
 func (p *protoList) fail(what string) error { return p.buf.fail(0, what, ErrMalformed) }
 
