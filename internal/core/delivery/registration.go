@@ -113,8 +113,8 @@ const (
 
 // New registers a handler. The handler first receives every object in the store, as Added events,
 // and then every later change. It is not called before Run. From New until Run returns, the store
-// keeps up to one old version per changed key for the handler. So the caller must close a
-// registration that it never runs.
+// keeps for the handler up to one old version per changed key, and up to 16,384 objects that were
+// created and deleted. So the caller must close a registration that it never runs.
 func New(s *store.Store, handle Func, opts Options) *Registration {
 	if opts.Workers == nil {
 		opts.Workers = &Workers{}

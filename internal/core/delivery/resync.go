@@ -20,9 +20,10 @@ func (r *Registration) resync(ctx context.Context) {
 	}
 }
 
-// resynced calls the handler with an object again. It skips the object if the handler must first
-// receive a change of it. It also skips a version that is no longer the newest, because the handler
-// may never receive the change to that version. It reports whether it called the handler.
+// resynced calls the handler with an object again, unless the filter rejects the object. It skips
+// the object if the handler must first receive a change of it. It also skips a version that is no
+// longer the newest, because the handler may never receive the change to that version. It reports
+// whether it called the handler.
 func (r *Registration) resynced(ctx context.Context, o *store.Object) bool {
 	if !r.cursor.Saw(o) || r.opts.Filter != nil && !r.passes(o) {
 		return false

@@ -156,7 +156,7 @@ type pace struct {
 type inVain struct {
 	// responses with an error of any kind except 429 and 504 ResourceVersionTooLarge
 	failedAnswers     int
-	unansweredWatches int // watches that got no response, or ended with an error and had sent nothing
+	unansweredWatches int // watches that got no response, or failed and had sent nothing newer
 	answeredProbes    int // responses to probes while watches got none
 	failures          int // failures of any kind, except 429 and requests without a response
 	unansweredLists   int

@@ -105,8 +105,9 @@ func (m *machine) report(sentinel, cause error) {
 // sleep adds a wait before request q. The wait depends on Backoff and on the failure.
 func (m *machine) sleep(q request, sentinel error) {
 	d := m.cfg.Backoff.delay(sentinel, m.backoffAttempt(sentinel), m.in.retryAfter, m.in.jitter)
-	// If a watch was refused before its initial events, the server has sent no objects, so the list's
-	// size does not matter.
+	// The wait before a list that replaces a watch also depends on the size of the list. The phase of
+	// a watch with initial events is Listing: if such a watch was refused, the server has sent no
+	// objects, so the size does not matter.
 	if q == reqList && m.request == reqWatch && m.phase == Watching {
 		d = max(d, jittered(m.listPace(), m.in.jitter))
 	}
@@ -155,8 +156,9 @@ func (m *machine) listPace() time.Duration {
 	return m.cfg.Backoff.base(max(m.forcedLists, m.refused), min(time.Duration(m.size)*time.Second/cheapObjects, m.cfg.Backoff.Max))
 }
 
-// cheap reports whether a failure has cost the server little. The failure of a watch is not cheap
-// after failing watches have made many or large lists necessary.
+// cheap reports whether a failure has cost the server little. No failure is cheap after failing
+// watches have made many or large lists necessary. The failure of a list is not cheap if the server
+// had started to respond.
 func (m *machine) cheap(sentinel error) bool {
 	watching := m.request == reqWatch && !m.initial
 	switch {
@@ -168,8 +170,9 @@ func (m *machine) cheap(sentinel error) bool {
 	return sentinel == ErrUnreachable
 }
 
-// retryNow sends request q immediately after the first failure in a row. After further failures, or
-// if the server sent a Retry-After, it waits first.
+// retryNow sends request q immediately after the first failure in a row. After further failures,
+// after several lists that failures made necessary, or if the server sent a Retry-After, it waits
+// first.
 func (m *machine) retryNow(q request, sentinel error) {
 	m.request = q
 	if m.raiseAttempt(m.listBackoffAttempt()); m.attempt > 1 || m.forcedLists > 1 || m.in.retryAfter > 0 {
@@ -284,8 +287,8 @@ func (m *machine) vanished(sentinel error) bool {
 	return sentinel == ErrUnknownResource && m.attempt == 0
 }
 
-// succeeded clears the failure counts after a complete list. It does not clear forcedLists, because
-// the waits between lists depend on forcedLists while watches fail.
+// succeeded resets the failure counts after a complete list. It keeps forcedLists and the attempt
+// that follows from forcedLists, because they determine the waits between lists while watches fail.
 func (m *machine) succeeded() { m.attempt, m.cheapFailures, m.missing = m.listBackoffAttempt(), 0, 0 }
 
 // forgive clears all failure counts that lengthen the waits.

@@ -93,8 +93,9 @@ func (m *machine) mustBeConsistent() bool {
 // opaque reports whether rv is not an integer. Such versions can be compared only for equality.
 func (m *machine) opaque() bool { return m.rv != "" && !resourceversion.IsInteger(m.rv) }
 
-// unproven reports whether the next list may be older than the store, and the reflector could
-// detect this only after it had read the items.
+// unproven reports whether the next list needs the condition "not older than the store". It does if
+// the reflector could detect an older state only after it had read the items, or if a server was
+// behind the store.
 func (m *machine) unproven() bool {
 	return m.least() != "" && !m.opaque() && (m.rvAtEnd || m.atLeast || m.mode == WatchList && !m.withoutInitial)
 }
@@ -112,10 +113,11 @@ func (m *machine) nextPage() {
 	m.do(openList{limit: m.limit, page: m.page})
 }
 
-// versionFailed continues without the server's version. If the server responds to other requests,
-// the reflector lists in pages, which every server supports. The next list requests the version
-// again. err and inStream describe the error that the Status had before this failure. It remains in
-// the Status.
+// versionFailed decides what follows a failed request for the server's version. If the server fails
+// or does not respond, versionFailed first repeats the request a few times. Otherwise it continues
+// without the version: it lists in pages, which every server supports, and the next list requests
+// the version again. Then the Status keeps the error that it had before this failure; err and
+// inStream describe that error.
 func (m *machine) versionFailed(sentinel error, err *Error, inStream bool) {
 	switch sentinel {
 	case ErrUnreachable: // if no server runs, a LIST gets no response either
@@ -294,9 +296,9 @@ func (m *machine) abandon() {
 }
 
 // switchMatch counts the failed lists of each condition, which is "not older than" or consistent.
-// After relistAfter failures, the next list has the other condition. A first state remains
-// consistent if the Config requires that. A 404 for a resource that existed shortly before does not
-// count.
+// After relistAfter failures, or if the server rejects "not older than" (ErrRejected), the next
+// list has the other condition. A first state remains consistent if the Config requires that. A 404
+// for a resource that existed shortly before does not count.
 func (m *machine) switchMatch(sentinel error) {
 	if m.vanished(sentinel) {
 		return

@@ -251,8 +251,8 @@ func (m *machine) verbRefused() {
 }
 
 // watchUnanswered counts a watch that got no response, or that ended with an error and had sent
-// nothing. After every askAfter such watches, it sends a probe to find out whether a server runs.
-// After every listAfter such watches, it lists: the server may respond to a LIST although it
+// nothing newer. After every askAfter such watches, it sends a probe to find out whether a server
+// runs. After every listAfter such watches, it lists: the server may respond to a LIST although it
 // responds neither to a watch nor to a probe.
 func (m *machine) watchUnanswered(sentinel error) {
 	before := m.unansweredWatches

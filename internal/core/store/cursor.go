@@ -276,7 +276,7 @@ func (c *Cursor) Saw(o *Object) bool {
 	return o.live() && !c.initial && o.revision < c.pos && c.backlog.entries[o.key] == nil
 }
 
-// Pending returns the number of keys in the cursor's backlog.
+// Pending returns the number of entries in the cursor's backlog.
 func (c *Cursor) Pending() int {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
@@ -372,8 +372,9 @@ func (c *Cursor) signalNow() {
 }
 
 // signal signals cursors. It takes the notifier of the first cursor that has one, and calls that
-// notifier only once, with the owners of all cursors that have it. Usually all handlers of a store
-// share one notifier. owners is scratch memory, which signal returns empty for reuse.
+// notifier only once, with the owners of all cursors that have it. It signals each other cursor
+// separately. Usually all handlers of a store share one notifier. owners is scratch memory, which
+// signal returns empty for reuse.
 func signal(cursors []*Cursor, owners []any) []any {
 	var to Notifier
 	for _, c := range cursors {

@@ -148,7 +148,7 @@ func (o *Object) decodeBy(decode decodeFunc) (value any, err error) {
 
 // decodeOnce returns the decoded value for a caller that needs it only once. If no decoded value
 // exists, it decodes a new one for this caller alone. It does not cache the new value, and the call
-// does not count as a read. The errors are those of Decoded.
+// does not change how long the cache keeps an existing value. The errors are those of Decoded.
 func (o *Object) decodeOnce() (any, error) {
 	if box := o.existing(); box != nil {
 		return box.value, nil
@@ -160,8 +160,8 @@ func (o *Object) decodeOnce() (any, error) {
 	return value, err
 }
 
-// existing returns the decoded value if it exists now, and nil otherwise. The call does not count
-// as a read. o may be nil.
+// existing returns the decoded value if it exists now, and nil otherwise. The call does not change
+// how long the cache keeps the value. o may be nil.
 func (o *Object) existing() *decodedBox {
 	if o == nil {
 		return nil
@@ -193,8 +193,8 @@ type changeValues struct {
 // If there is room (see Config.LogBytes) and Config.KeepLog is not set, the log keeps the values
 // until the last handler has passed the change. So the other handlers receive the same values. At
 // the object's next change, the new value of this change becomes the old value, unless the garbage
-// collector has freed it. A call of Values does not count as a read. The errors are those of
-// Decoded. Values is safe for concurrent use.
+// collector has freed it. A call of Values does not change how long the cache keeps a value. The
+// errors are those of Decoded. Values is safe for concurrent use.
 func (s *Store) Values(ch *Change) (was, is any, err error) {
 	if ch.Old != nil && ch.Old == ch.New { // a resync
 		_, is, err = s.Values(&Change{Revision: ch.Revision, New: ch.New})

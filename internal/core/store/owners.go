@@ -87,7 +87,7 @@ type order uint8
 
 const (
 	newer       order = iota
-	same              // same uid, same resourceVersion
+	same              // same uid, resourceVersion and bytes
 	older             // both are integers, and the incoming one is lower
 	conflicting       // older, but not a repetition: see Writer.contradicts
 )
