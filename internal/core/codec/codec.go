@@ -233,8 +233,9 @@ func roundTripsJSON(value any) bool {
 const maxPlainDepth = 100
 
 // isPlainJSON reports whether a value consists only of types to which JSON decodes, with values
-// that JSON preserves. JSON does not preserve two kinds of values: a float64 that is a whole number
-// decodes to an int64, and a nil map encodes to null.
+// that JSON preserves. JSON does not preserve these values: a float64 that is a whole number
+// decodes to an int64, a nil map or slice encodes to null, invalid UTF-8 is replaced, and NaN
+// cannot be encoded.
 func isPlainJSON(value any, depth int) bool {
 	if depth == 0 {
 		return false

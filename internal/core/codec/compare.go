@@ -23,7 +23,7 @@ type difference struct {
 const maxRecent = 4
 
 // decodeLikeOthers decodes an object by copying a template, if the object has the same fields as a
-// recent object. ok is false if no recent template fits.
+// recent object. ok is false if no recent template fits, or if Unmarshal must decode the object.
 func (d *decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer, ok bool) {
 	if len(raw) > maxSize {
 		return nil, false
@@ -112,7 +112,8 @@ func (s *scratch) compareMessage(c *template, token, last, was, wasEnd, pos, end
 }
 
 // compareField compares the field at pos with the field of c at loc. It returns the end of the
-// field, or a negative number if the fields inside differ or the bytes are malformed.
+// field, or a negative number if the fields, or fields inside them, differ or the bytes are
+// malformed.
 func (s *scratch) compareField(c *template, loc *location, token, pos int, raw []byte) (next int) {
 	if loc.field.kind == mapping {
 		return s.compareMap(c, loc, token, pos, raw)

@@ -81,9 +81,10 @@ func (b *update) release() {
 }
 
 // compare compares two messages. It appends the unchanged members to b.unchanged and the other
-// fields of the second message to dst. Of a changed struct, such as metadata or status, it appends
-// only the changed fields inside the struct. If sharing is false, an unchanged member that cannot
-// be deep-copied counts as changed. ok is false if a message cannot be split.
+// fields of the second message to dst. If sharing is true, it appends only the changed fields
+// inside a changed struct, such as metadata or status. If sharing is false, it appends each changed
+// member whole, and an unchanged member that cannot be deep-copied counts as changed. ok is false
+// if a message cannot be split.
 func (b *update) compare(level int, dst []byte, members []*member, was, is []byte, sharing bool) (_ []byte, ok bool) {
 	l := &b.levels[level]
 	if l.was, ok = split(l.was, members, was); !ok {
@@ -112,7 +113,8 @@ func (b *update) compare(level int, dst []byte, members []*member, was, is []byt
 }
 
 // compareInside compares the two versions of a changed field. If the field is a struct, it returns
-// the changed fields of the struct. ok is false if the whole field must be decoded.
+// the changed fields of the struct. ok is false if the whole field must be decoded, for example
+// because sharing is false.
 func (b *update) compareInside(m *member, was, is []byte, sharing bool) (changed []byte, ok bool) {
 	before, ok := content(was)
 	message, okToo := content(is)

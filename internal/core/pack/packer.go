@@ -126,9 +126,9 @@ const (
 // packed with the dictionary. A nil *Dictionary is valid: it copies objects without compressing
 // them.
 //
-// A dictionary packs with S2 against whole sample objects, at most 32 KiB in total. The tables of
-// S2's encoder are several times larger. They are in scratch, which the garbage collector frees
-// while no caller packs.
+// A dictionary packs with S2 against the sample objects, at most sampleBytes of each. The tables of
+// S2's encoder are several times larger than the samples. They are in scratch, which the garbage
+// collector frees while no caller packs.
 type Dictionary struct {
 	content []byte
 	decoder *compress.Dict // has no encoder tables

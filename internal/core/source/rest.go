@@ -276,7 +276,8 @@ func (s *REST) CloseIdleConnections() {
 }
 
 // readVersion returns the resourceVersion of a list and closes the list. It skips the items in
-// front of the resourceVersion, and reads the rest of the list only if the rest is short.
+// front of the resourceVersion. Of the rest of the list it reads only a part if the rest is long;
+// see readRest.
 func readVersion(l *listBody) (string, error) {
 	defer l.Close()
 	for {

@@ -31,9 +31,9 @@ type Source interface {
 	// dead connection.
 	Watch(ctx context.Context, o metav1.ListOptions) (Watch, error)
 	// NewestVersion sends a LIST with the parameters o and limit 1, and returns the resourceVersion of
-	// the response. If much of the response follows the resourceVersion, NewestVersion does not read
-	// it. If o has no ResourceVersion, the read is consistent: the result is the server's newest
-	// version. The version counts the changes of all resources in the same etcd.
+	// the response. If much of the response follows the resourceVersion, NewestVersion reads only a
+	// part of it. If o has no ResourceVersion, the read is consistent: the result is the server's
+	// newest version. The version counts the changes of all resources in the same etcd.
 	//
 	// If o requires a state that is not older than o.ResourceVersion, and the server has not reached
 	// that version, the error is a 504 with the cause ResourceVersionTooLarge. Servers that ignore

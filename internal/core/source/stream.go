@@ -191,8 +191,9 @@ const (
 	restIdle = time.Second
 )
 
-// readRest reads the rest of a body if the rest is short. HTTP/1.1 can reuse a connection only if
-// the body of the last response was read to its end.
+// readRest reads the rest of a body, but at most maxRest bytes, and ends if no byte arrives for
+// restIdle. HTTP/1.1 can reuse a connection only if the body of the last response was read to its
+// end.
 func (s *stream) readRest() {
 	s.idle = restIdle
 	_, _ = io.CopyN(io.Discard, s, maxRest)
