@@ -107,9 +107,10 @@ func (d *differ) objects(path string, before, after map[string]any) {
 	}
 }
 
-// lone reports a value that only one version has. It reports labels and similar flat maps key by
-// key. It reports other values as a whole, so that a new container is one line instead of thirty.
-// It always reports metadata key by key, because only parts of the metadata may be hidden.
+// lone reports a value that only one version has. It reports labels and similar flat maps, and
+// hidden maps, key by key. It reports other values as a whole, so that a new container is one line
+// instead of thirty. It always reports metadata key by key, because only parts of the metadata may
+// be hidden.
 func (d *differ) lone(sign byte, path string, value any) {
 	if object, ok := value.(map[string]any); ok && len(object) > 0 && (flat(object) || d.hidden || path == "metadata") {
 		if sign == '+' {

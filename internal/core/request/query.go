@@ -98,7 +98,7 @@ func nameOf(s fields.Selector) string {
 }
 
 // nameTerm returns the term of a field selector that starts with metadata.name=, or "". A term ends
-// at a comma without a backslash before it.
+// at the first comma that no backslash escapes.
 func nameTerm(selector string) string {
 	for selector != "" {
 		end := 0

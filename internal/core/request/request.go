@@ -10,7 +10,7 @@ import (
 
 // Request is a parsed request. A server uses the same Request to authorize a request and to serve
 // it, so that it cannot serve more than it authorized. A Request is immutable and safe for
-// concurrent use. Equal requests share one Request.
+// concurrent use. Equal requests may share one Request.
 type Request struct {
 	Info
 	Options

@@ -37,10 +37,10 @@ var (
 	grownBuffers sync.Pool // of *[]byte
 )
 
-// buffer is the read buffer of a body. It starts with readBuffer bytes, and grows only when
-// received bytes fill it. First it grows to bulkBuffer, if each read fills all the free space. Then
-// it doubles as often as one object needs more space. The callers bound the growth: they stop
-// reading when an object exceeds the maximum size of an object.
+// buffer is the read buffer of a body. It starts with readBuffer bytes for a WATCH, and with
+// bulkBuffer bytes for a LIST. If a read fills all the free space of a smaller buffer, the buffer
+// grows to bulkBuffer. Then it doubles as often as one object needs more space. The callers bound
+// the growth: they stop reading when an object exceeds the maximum size of an object.
 type buffer struct {
 	r          io.Reader
 	buf        []byte

@@ -55,8 +55,8 @@ func CompileDrop(enc Encoding, goType reflect.Type, paths ...string) (*Dropper, 
 func (d *Dropper) Encoding() Encoding { return d.enc }
 
 // Append appends object to dst without the dropped fields. dst must not overlap object. The other
-// bytes are unchanged, with one exception: in a JSON object that a path goes through, whitespace
-// between the members may be lost. The error is a *SyntaxError; Append then returns dst unchanged.
+// fields are unchanged. In a JSON object or array that a path goes through, whitespace between the
+// members or elements may be lost. The error is a *SyntaxError; Append then returns dst unchanged.
 func (d *Dropper) Append(dst, object []byte) ([]byte, error) {
 	was := len(dst)
 	at := -1

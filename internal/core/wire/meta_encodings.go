@@ -174,8 +174,8 @@ func protoTime(b []byte) (time.Time, bool) {
 	return time.Unix(int64(f[1].varint), 0).UTC(), true
 }
 
-// protoEntry returns the key and the value of an entry of a map from strings to strings. It does
-// the work of readFields, but faster.
+// protoEntry returns the key and the value of an entry of a map from strings to strings. It is
+// faster than readFields, and accepts an entry in which the key or the value occurs twice.
 func protoEntry(b []byte) (key, value []byte, ok bool) {
 	var f protoField
 	for i := 0; i < len(b); {

@@ -39,9 +39,10 @@ func AppendWithResourceVersion(dst []byte, enc Encoding, object []byte, rv strin
 	return appendJSONVersion(dst, object, rv)
 }
 
-// appendProtoVersion implements AppendWithResourceVersion for protobuf. It appends the fields in
-// the order of their numbers, so that the result is equal to the marshalled changed object. If the
-// object has no metadata, appendProtoVersion appends metadata after the other fields.
+// appendProtoVersion implements AppendWithResourceVersion for protobuf. It keeps the order of the
+// fields, and inserts a missing resourceVersion before the metadata fields with higher numbers. So
+// the result is equal to the marshalled changed object. If the object has no metadata,
+// appendProtoVersion appends metadata after the other fields.
 func appendProtoVersion(dst, object []byte, rv string) ([]byte, error) {
 	was := len(dst)
 	found := false

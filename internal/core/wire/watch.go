@@ -71,8 +71,9 @@ func AppendEvent(dst []byte, enc Encoding, t EventType, tm TypeMeta, object []by
 }
 
 // WatchReader splits the body of a WATCH into events. It has one read buffer, which contains the
-// current event. If a whole event has already arrived, Next calls the body's Read at most once.
-// WatchReader starts no goroutine and does not close the body. It is not safe for concurrent use.
+// current event. If the buffer already contains the whole next event, Next does not call the body's
+// Read. WatchReader starts no goroutine and does not close the body. It is not safe for concurrent
+// use.
 type WatchReader struct {
 	body watchBody
 	err  error
