@@ -45,8 +45,8 @@ type Config struct {
 	Sink func(*store.Writer) reflector.Sink
 	// Requests counts the requests of the engine's sources. It may be nil.
 	Requests *source.Stats
-	// OnStatus is called with each change of a reflector's status. It must not block. It may be
-	// nil.
+	// OnStatus receives what the reflectors pass to the OnStatus of their Config. It must not block.
+	// It may be nil.
 	OnStatus func(reflector.Status)
 	// Background runs on a separate goroutine while the engine runs. When its context ends, it must
 	// return, because Run waits for it. It may be nil.

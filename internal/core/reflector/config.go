@@ -108,8 +108,10 @@ type Config struct {
 	// Server, when not nil, is shared by all reflectors of one server. If one of them finds that the
 	// server went back in time, the others list again.
 	Server *Server
-	// OnStatus, when not nil, is called at each transition, in the goroutine of Run. It must not
-	// block, and must not call a method of the reflector other than Status.
+	// OnStatus, when not nil, receives the new Status when Phase, Mode, Synced, Err, Attempts, Relists
+	// or Skipped has changed, and at the start of each wait. If a response to a probe clears Err, only
+	// the next call shows that. OnStatus is called in the goroutine of Run. It must not block, and
+	// must not call a method of the reflector other than Status.
 	OnStatus func(Status)
 }
 

@@ -162,8 +162,8 @@
 //
 // No error of a server ends a reflector; see [Reflector.Run]. [Status].Err says why the reflector
 // is not current. It is an [*Error] in which errors.Is finds this package's sentinels. While
-// watches get no answer, Status.Err contains their error, even if lists succeed. Config.OnStatus is
-// called at each transition.
+// watches get no answer, Status.Err contains their error, even if lists succeed. Config.OnStatus
+// receives each new error.
 //
 // Waits grow from 0.8 s to 30 s; see [Backoff]. They grow only to 5 s for failures that an
 // administrator may correct soon (401, 403, 404). A resource that existed before may return soon,

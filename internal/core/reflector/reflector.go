@@ -124,8 +124,8 @@ func (r *Reflector) newestVersion(ctx context.Context, a askNewest) (string, err
 	})
 }
 
-// publish copies the state to the Status. It calls OnStatus unless only the resourceVersion has
-// changed.
+// publish copies the state to the Status. It calls Config.OnStatus for the changes that the comment
+// of that field lists.
 func (r *Reflector) publish(in input, before, s state, ask action) {
 	r.mu.Lock()
 	if t, ok := newTransition(in, &before, &s, ask); ok {
@@ -209,7 +209,7 @@ func (r *Reflector) current(at time.Time) {
 
 // answered records that the server has responded to a probe while a watch is open. It clears
 // ErrEnded in the Status. If current is true, the probe found nothing newer, and ErrTooManyRequests
-// is cleared too. It does not call OnStatus; the next transition does.
+// is cleared too. It does not call Config.OnStatus.
 func (r *Reflector) answered(current bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

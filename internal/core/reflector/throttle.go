@@ -43,7 +43,8 @@ func longestWait(encoding wire.Encoding) time.Duration {
 }
 
 // wait is called after the driver has read a number of events. It blocks until the driver should
-// read more, or until ctx ends. It waits at most longest for each event.
+// read more, or until ctx ends. If the handler needs more time than longest for an event, wait
+// assumes that it needs longest.
 func (t *throttle) wait(ctx context.Context, sink Sink, events int, longest time.Duration) {
 	now := time.Now()
 	took := now.Sub(t.ready)

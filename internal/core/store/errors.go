@@ -4,7 +4,8 @@ import "errors"
 
 // Some of these errors reach users, so their texts name no package.
 var (
-	// ErrNoDecoder is returned by Object.Decoded of a store without Config.Decode.
+	// ErrNoDecoder is returned in a store without Config.Decode: by AddIndex for an index by function,
+	// and by Object.Decoded.
 	ErrNoDecoder = errors.New("the store has no decoder")
 	// ErrTrimmed is returned by CursorAt when the log no longer reaches back to the revision.
 	ErrTrimmed = errors.New("the revision is no longer in the change log")
@@ -12,7 +13,7 @@ var (
 	ErrFutureRevision = errors.New("the revision is in the future")
 	// ErrIndexExists is returned by AddIndex for a name that is already used.
 	ErrIndexExists = errors.New("index exists")
-	// ErrUnknownIndex is returned by all methods that read an index, except Snapshot.Values.
+	// ErrUnknownIndex is returned by By, ByFrom and AppendBy for an index that does not exist.
 	ErrUnknownIndex = errors.New("unknown index")
 	// ErrOutOfScope is returned by Writer.Put for an object of another namespace than the writer's.
 	ErrOutOfScope = errors.New("object is outside the writer's namespace")

@@ -69,7 +69,8 @@ func (ix Index) values(dst [][]byte, m *wire.Meta, raw []byte) ([][]byte, error)
 	return dst, nil
 }
 
-// heldValues does what values does for a stored object, which may be stored as a Go value.
+// heldValues does what values does for a stored object. An object that is stored as a Go value has
+// no values in an index by field.
 func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([][]byte, error) {
 	if !o.layout.isValue {
 		return ix.values(dst, m, raw)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Snapshot is the state of a store at one moment. It is immutable and safe for concurrent use. It
-// costs nothing to take. While a caller keeps a snapshot, its versions of objects stay in memory.
-// Readers of its table, and of its indexes by label or field, take no lock.
+// Snapshot is the state of a store at one moment. It is immutable and safe for concurrent use.
+// Taking one copies no objects. While a caller keeps a snapshot, its versions of objects stay in
+// memory. Readers of its table, and of its indexes by label or field, take no lock.
 type Snapshot struct {
 	store       *Store
 	table       tree[string, *Object]
@@ -120,10 +120,10 @@ func eachIn(table *tree[string, *Object], ns string, yield func(*Object) bool) {
 
 // By yields the objects that an index has under value, in key order.
 //
-// The error is ErrUnknownIndex for an index that does not exist, or was added after the snapshot
-// was taken. For an index by function, the error is an *IndexError if the function failed for at
-// least one object; By still yields the other objects. See FuncIndex for how such an index follows
-// snapshots.
+// The error is ErrUnknownIndex for an index that does not exist, and for an index by label or field
+// that was added after the snapshot was taken. For an index by function, the error is an
+// *IndexError if the function failed for at least one object; By still yields the other objects.
+// See FuncIndex for how such an index follows snapshots.
 func (sn *Snapshot) By(index, value string) (iter.Seq[*Object], error) {
 	if sn.byteIndex(index) != nil {
 		return sn.ByFrom(index, value, "")
@@ -132,8 +132,8 @@ func (sn *Snapshot) By(index, value string) (iter.Seq[*Object], error) {
 	return slices.Values(objects), err
 }
 
-// AppendBy appends the objects that By yields to a slice. For an index by function it allocates
-// nothing else. The errors are those of By.
+// AppendBy appends the objects that By yields to a slice. If an index by function has cached the
+// objects of the value, AppendBy allocates nothing else. The errors are those of By.
 func (sn *Snapshot) AppendBy(objects []*Object, index, value string) ([]*Object, error) {
 	if sn.byteIndex(index) != nil {
 		found, err := sn.ByFrom(index, value, "")
