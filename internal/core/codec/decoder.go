@@ -26,7 +26,7 @@ type decoder struct {
 	lossy   func() lossy     // of the struct
 }
 
-var decoders sync.Map // by a struct's reflect.Type: *decoder, at most one per type
+var decoders sync.Map // *decoder, by the reflect.Type of a pointer to its struct
 
 // decoderFor returns the decoder of t, or nil if t is not a pointer to a struct that is a
 // protoMessage. All calls with the same type return the same decoder.

@@ -47,7 +47,8 @@ func (d *decoder) decodeLikeOthersByTables(raw []byte) (_ any, ok bool) {
 	return d.withScratch(func(s *scratch) (unsafe.Pointer, bool) { return d.decodeLikeOthers(s, raw) })
 }
 
-// withScratch returns the value that decode has decoded. ok is false if the type has no tables.
+// withScratch returns the value that decode has decoded. ok is false if the type has no tables, or
+// if decode has returned false.
 func (d *decoder) withScratch(decode func(s *scratch) (unsafe.Pointer, bool)) (_ any, ok bool) {
 	if d.once.Do(d.compile); d.message == nil {
 		return nil, false

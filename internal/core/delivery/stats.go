@@ -12,7 +12,7 @@ type Stats struct {
 	Handled uint64 // calls of the handler, resyncs included
 	Panics  uint64 // panics of the handler and its filter
 	Lag     uint64 // changes that the handler has not received yet
-	Pending int    // keys in the backlog of the handler, which lags behind the change log
+	Pending int    // entries in the backlog of the handler's cursor
 	// Busy is how long the handler's current call has lasted. It is 0 outside a call.
 	Busy time.Duration
 	// Doing is the type of the event in the current call, and Key its object's key. They are zero

@@ -37,7 +37,8 @@ type member struct {
 }
 
 func (m *member) run(ctx context.Context) {
-	// A reflector returns only after its context has ended, so the error contains nothing new.
+	// A reflector returns only after its context has ended or its writer was closed, so the error
+	// contains nothing new.
 	_ = m.reflector.Run(ctx)
 	// Each idle connection has two goroutines and buffers, which must not outlive the informer.
 	if src, ok := m.source.(interface{ CloseIdleConnections() }); ok {
