@@ -10,8 +10,8 @@
 //   - The table is a B+ tree, copied on write. Writers take turns to fill a batch: they pack the
 //     objects and read their index values. Readers use a second lock. A writer holds this lock only
 //     while it applies the batch.
-//   - The change log is bounded in bytes, and cursors read it. If the log drops a change that
-//     a cursor has not read, the cursor stores it, in one entry per key.
+//   - The change log is bounded in bytes, and cursors read it. If the log drops a change that a
+//     cursor has not read, the cursor stores it, in one entry per object.
 //   - Readers decode objects. The decoded objects are shared, and dropped when idle.
 //
 // # Files
