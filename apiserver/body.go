@@ -164,8 +164,8 @@ func checkMetadata(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// checkKind returns an error if the body states another apiVersion or kind than the path. The body
-// may omit both.
+// checkKind returns an error if the body states an apiVersion or a kind that differs from that of
+// b.gvk. The body may omit either or both.
 func (b *bodyReader) checkKind(apiVersion, kind string) error {
 	want := b.typeMeta()
 	if apiVersion != "" && apiVersion != want.APIVersion {

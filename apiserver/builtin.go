@@ -14,16 +14,16 @@ import (
 // names. The flags are
 //
 //	namespaced           the resource is namespaced
-//	status, scale        its subresources
-//	all, api-extensions  its category
+//	status, scale        the resource has this subresource
+//	all, api-extensions  the category of the resource
 //	generation           new objects have generation 1
 //	increments           changes increment the generation
 //	conditional          an update must have a resourceVersion
 //	putCreates           a PUT creates a missing object
 //	-                    none of these
 //
-// The flags generation, increments, conditional and putCreates are the kind's strategy, as in
-// pkg/registry of kubernetes.
+// The flags generation, increments, conditional and putCreates set the kind's strategy. They are
+// the same as in kube-apiserver, whose strategies are in pkg/registry of kubernetes.
 var builtinKinds = map[string]string{
 	"v1": `
 		configmaps ConfigMap namespaced cm

@@ -27,10 +27,10 @@ type churner struct {
 type podKey struct{ namespace, name string }
 
 const (
-	// churnTick is the time between two runs of the churner. A shorter time would make the rate more
-	// even, but wake the process more often.
+	// churnTick is how often the churner wakes up to make the changes that are due. A shorter time
+	// would make the rate more even, but would wake the process more often.
 	churnTick = 10 * time.Millisecond
-	// replaceEvery is the number of changes per replacement of a pod.
+	// On average, one of replaceEvery changes replaces a pod. The other changes update a status.
 	replaceEvery = 50
 	// churnStream is the second seed of the churn's random numbers. It differs from the seeds of the
 	// simulated pods, so that the churn does not repeat their random numbers.
@@ -61,8 +61,8 @@ func (s *Server) StopChurn() {
 	s.churn.Wait()
 }
 
-// run makes rate changes per second until ctx ends. If the changes are slower than rate, run later
-// makes up for at most the changes of one second.
+// run makes rate changes per second until ctx ends. If making the changes takes too long for this
+// rate, at most the changes of one second are overdue, and run omits the others.
 func (c *churner) run(ctx context.Context, rate float64) {
 	ticker := time.NewTicker(churnTick)
 	defer ticker.Stop()

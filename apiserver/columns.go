@@ -10,7 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// columns are the columns of tables in addition to Name and Age.
+// columns contains, for each kind, the columns that a Table of its objects has in addition to Name
+// and Age.
 var columns = map[schema.GroupVersionKind][]watchcache.Column{
 	{Version: "v1", Kind: "Pod"}: {
 		{Name: "Ready", Type: "string", Cell: cell(podReady)},

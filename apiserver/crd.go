@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// crdDefinition is the part of a CustomResourceDefinition that this server reads. It does not
-// enforce schemas.
+// crdDefinition is the part of a CustomResourceDefinition that this server reads. The server does
+// not enforce the schemas in it.
 type crdDefinition struct {
 	Spec struct {
 		Group string          `json:"group"`
@@ -136,9 +136,9 @@ func (res *servedResource) definesResources() bool {
 	return res.GroupVersionResource == crdResource.GroupVersionResource
 }
 
-// admit applies an object's write-only fields, see applyWriteOnly. It also validates a
-// CustomResourceDefinition and sets its status to established, which in Kubernetes a controller
-// does later.
+// admit applies an object's write-only fields, see applyWriteOnly. If the object is a
+// CustomResourceDefinition, admit also validates it and sets its status to established. In
+// Kubernetes, a controller sets this status later.
 func (s *Server) admit(res *servedResource, o object) error {
 	applyWriteOnly(o)
 	if !res.definesResources() {

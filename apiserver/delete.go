@@ -64,8 +64,8 @@ func writeSuccess(w http.ResponseWriter, r *http.Request, code int, details *met
 }
 
 // remove deletes an object that has no finalizers. If the object has finalizers, remove only sets
-// its deletionTimestamp. It returns the object's last state, with the deletionTimestamp. If dry is
-// true, it changes nothing.
+// its deletionTimestamp. In both cases, it returns the object with its deletionTimestamp. If dry is
+// true, remove stores nothing.
 func (s *Server) remove(res *servedResource, q request.Path, p *metav1.Preconditions, dry bool) (raw []byte, o object, err error) {
 	st := res.storage
 	st.mu.Lock()

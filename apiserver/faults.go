@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// Faults make servers fail on purpose. The zero value has no effect. It is safe for concurrent use,
-// also while servers run. Several servers may share it.
+// Faults makes servers fail on purpose. The zero value has no effect. A Faults is safe for
+// concurrent use: a test may change it while servers use it. Several servers may share one Faults.
 type Faults struct {
 	mu            sync.Mutex
 	rules         []*Rule
@@ -23,8 +23,8 @@ type Faults struct {
 }
 
 // Rule is one fault. If several rules match a request, the rule that was added first applies. A
-// rule has Err, Cut or Hold. Hold may be combined with Err or with Cut; Err and Cut may not be
-// combined. CutCleanly requires Cut.
+// rule sets Err, Cut or Hold. A rule with Hold may also set Err or Cut, but no rule may set both
+// Err and Cut. CutCleanly requires Cut.
 type Rule struct {
 	// Match reports whether the rule applies to a request. If it is nil, the rule applies to all
 	// requests. See [Match].
@@ -71,9 +71,9 @@ func (f *Faults) Add(r Rule) (remove func()) {
 	}
 }
 
-// Bookmarks delays the bookmark that ends the initial events, for watches that start after the
-// call. If never is true, these watches receive no bookmarks, as from a server that does not
-// support sendInitialEvents.
+// Bookmarks delays the bookmark that ends the initial events by the duration late. If never is
+// true, the server sends no bookmarks at all, like a server that does not support
+// sendInitialEvents. Both apply only to watches that start after the call.
 func (f *Faults) Bookmarks(late time.Duration, never bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -62,7 +62,8 @@ func TestFaultCuts(t *testing.T) {
 				t.Errorf("cleanly=%v: %d bytes, %v", cleanly, len(body), err)
 			}
 		}
-		// Cut before the first byte, with a clean end and with a closed connection.
+		// Cut two responses before the first byte of the body: the first with a clean end, the second
+		// with a closed connection.
 		faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Times: 1, Cut: new(int64(0)), CutCleanly: true})
 		w := ts.watch("/api/v1/pods?watch=1")
 		defer w.close()

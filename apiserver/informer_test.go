@@ -69,8 +69,8 @@ func TestInformers(t *testing.T) {
 	}
 }
 
-// countThen returns a function that counts the requests for which match returns true. The function
-// itself always returns false, so its rule never applies.
+// countThen returns a function for Rule.Match. It counts in n the requests for which match returns
+// true. It always returns false, so a rule with this function applies to no request.
 func countThen(n *int, match func(r *http.Request) bool) func(r *http.Request) bool {
 	return func(r *http.Request) bool {
 		if match(r) {

@@ -24,9 +24,9 @@ const configMaps = "/api/v1/namespaces/default/configmaps"
 const future = "999999"
 
 // listSemantics has a case for each row of the LIST table in Kubernetes' documentation of
-// resourceVersions. Before the LIST, the test creates a, b and c, changes b, and deletes c. In a
-// query, {b} is replaced by the resourceVersion at which b was created, and similarly for other
-// names.
+// resourceVersions. Before the LIST, the test creates a, b and c, changes b, and deletes c. In
+// query and want, {a}, {b} and {c} are the resourceVersions at which these objects were created.
+// {start} is the resourceVersion before that, and {end} is that of the deletion of c.
 var listSemantics = []struct {
 	name, query string
 	code        int
@@ -193,8 +193,8 @@ func TestListPages(t *testing.T) {
 		}
 		check.Equal(t, names, "cm-0 cm-1 cm-2 cm-3 cm-4 cm-5 cm-6 cm-7 cm-8 cm-9")
 
-		// The token is now too old. The server answers 410 with a new token, with which the client can
-		// list the rest in its current state.
+		// The token is now too old. The server answers 410 and sends a new token. With the new token, the
+		// client can list the remaining objects in their current versions.
 		ts.server.Compact()
 		_, err = maps.List(ctx, metav1.ListOptions{Limit: 3, Continue: first.Continue})
 		status := apierrors.APIStatus(nil)

@@ -22,7 +22,8 @@ func (res *servedResource) validateName(o object) (errs field.ErrorList) {
 	return errs
 }
 
-// maxCronJobName is shorter than other names, because the names of a CronJob's Jobs have a suffix.
+// maxCronJobName is the maximum length of the name of a CronJob. It is lower than the limit for
+// other kinds, because the name of each of the CronJob's Jobs is this name and a suffix.
 const maxCronJobName = 52
 
 // nameProblems returns a text for each way in which an object's name is invalid. The name must be a

@@ -44,8 +44,8 @@ type object interface {
 
 func copyOf(o object) object { return o.DeepCopyObject().(object) } // a copy has the same type
 
-// marshal encodes an object for the store. In an unstructured object, it first sets the kind, and
-// the apiVersion that all versions of the resource are stored with.
+// marshal encodes an object for the store. In an unstructured object, it first sets the kind and
+// the apiVersion. Stored objects have the same apiVersion for all versions of the resource.
 func (res *servedResource) marshal(o object) ([]byte, error) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		u.SetAPIVersion(res.storage.apiVersion)
@@ -68,8 +68,8 @@ func (res *servedResource) unmarshal(raw []byte) (object, error) {
 	return o, nil
 }
 
-// current returns the stored object that a path names, encoded and decoded. It returns a 404 if the
-// object does not exist.
+// current returns the stored object that a path names, both as bytes and decoded. It returns a 404
+// if the object does not exist.
 func (res *servedResource) current(q request.Path) (raw []byte, o object, err error) {
 	raw, ok, err := res.storage.get(key(q.Namespace, q.Name))
 	switch {

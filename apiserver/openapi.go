@@ -243,8 +243,8 @@ func (d openAPISchemas) ofText(t reflect.Type, text textType) map[string]any {
 	return map[string]any{"$ref": "#/components/schemas/" + name}
 }
 
-// described returns schema with a description. It wraps a reference, which cannot have a
-// description.
+// described returns schema with a description. If schema is a reference, which cannot have a
+// description, described wraps it in another schema.
 func described(schema map[string]any, text string) map[string]any {
 	if schema["$ref"] != nil {
 		schema = map[string]any{"allOf": []any{schema}}

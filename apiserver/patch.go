@@ -71,7 +71,7 @@ func (b *bodyReader) patcher(w http.ResponseWriter, r *http.Request) (patcher, e
 		string(types.JSONPatchType) + ", " + string(types.MergePatchType) + ", " + string(types.StrategicMergePatchType))
 }
 
-// maxPatchOperations bounds a JSON patch, as in kube-apiserver.
+// maxPatchOperations bounds the number of operations in a JSON patch, as in kube-apiserver.
 const maxPatchOperations = 10_000
 
 // init limits the bytes that the copy operations of a JSON patch may add. Otherwise a short patch

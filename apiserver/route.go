@@ -87,8 +87,8 @@ func (s *Server) serveTop(w http.ResponseWriter, r *http.Request, name string) e
 	return nil
 }
 
-// errPath returns the 404 for an unknown path. Its Status names no object, because the path may not
-// even name a resource.
+// errPath returns the 404 for an unknown path. Its Status names no object, because an unknown path
+// may name neither an object nor a resource.
 func errPath() error {
 	err := watchcache.NewStatusError(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 	err.ErrStatus.Details = &metav1.StatusDetails{}

@@ -18,7 +18,8 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// subresource is a subresource whose objects have another kind than the resource's, such as scale.
+// subresource is a subresource whose objects have a kind of their own, such as scale with the kind
+// Scale.
 type subresource struct {
 	bodyReader
 	name  string
@@ -67,7 +68,7 @@ func (r *Resource) find(name string) *subresource {
 }
 
 // post decodes the body of a POST to a subresource of an object. It returns an error if the body
-// states another name than the path.
+// states a name that differs from the name in the path.
 func (sub *subresource) post(w http.ResponseWriter, r *http.Request, q request.Path) (object, error) {
 	if r.Method != http.MethodPost {
 		return nil, errMethod()

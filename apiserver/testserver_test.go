@@ -74,7 +74,8 @@ func startTestServer(t *testing.T, o apiserver.Options) *testServer {
 	return ts
 }
 
-// close closes the server, which ends everything in the bubble.
+// close closes the server, its listener and the clients' idle connections, so that all goroutines
+// in the bubble end.
 func (ts *testServer) close() {
 	if err := ts.server.Close(); err != nil {
 		ts.t.Error(err)

@@ -216,8 +216,8 @@ func (s *Server) EndWatches() { s.toWatchers(frame{last: ended}) }
 func (s *Server) BreakWatches() { s.toWatchers(frame{last: broken}) }
 
 // BreakWatchesMidEvent sends the first half of an event on all watches, and breaks their
-// connections. The event is a MODIFIED event with the current version of the pod with this key. The
-// pod must exist; BreakWatchesMidEvent does not change it.
+// connections. The event is a MODIFIED event with the current version of the pod that key names.
+// This pod must exist; BreakWatchesMidEvent does not change it.
 func (s *Server) BreakWatchesMidEvent(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +239,7 @@ func (s *Server) Inject(eventType string, pod *corev1.Pod) {
 	s.toWatchers(frame{change: change{eventType, &entry{key: pod.Namespace + "/" + pod.Name, pod: pod}}})
 }
 
-// Garble sends an event on all watches. The event's frame is valid, and its object cannot be
+// Garble sends an event on all watches. The event's frame is valid, but the object in it cannot be
 // decoded as a pod.
 func (s *Server) Garble() { s.toWatchers(frame{garbled: true}) }
 

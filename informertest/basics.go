@@ -211,8 +211,9 @@ func stopBeforeSync(s *storyRun) {
 }
 
 // stopInAnswer stops the informer while an answer stalls after n bytes. The informer must stop
-// within a second. The story tries every n up to 150, because the first bytes contain the types. It
-// also tries some larger n, which are in the middle of the items.
+// within a second. The story tries every n up to 150, because the first bytes contain the
+// apiVersion and the kind. Beyond that it tries every fiftieth n up to 650, at which the answer
+// stalls among the items.
 func stopInAnswer(s *storyRun) {
 	s.fill(20)
 	for n := range 700 {

@@ -13,7 +13,7 @@ import (
 )
 
 // childVariable is an environment variable that is set in a child process. A child process plays
-// one story that kills the process if the informer fails it (Story.Fatal).
+// one fatal story (Story.Fatal): if the informer fails the story, it kills the process.
 const childVariable = "INFORMERTEST_CHILD"
 
 func inChild() bool { return os.Getenv(childVariable) != "" }

@@ -81,8 +81,8 @@ var dropInFails = map[string]string{
 	"PanickingHandler": "as with client-go a panic in a handler ends the process, unless utilruntime.ReallyCrash is false",
 }
 
-// unwrappedFails has further stories that the drop-in fails without a wrapped transport. Without
-// one, the drop-in can use only the results of List and Watch.
+// unwrappedFails has further stories that the drop-in fails if clientgo.Wrap was not called for the
+// config. The drop-in can then use only the results of List and Watch.
 var unwrappedFails = map[string]string{
 	"HangingRequest":           "the request is the ListerWatcher's, and has no deadline",
 	"StalledList":              "the list is the ListerWatcher's, and has no deadline",

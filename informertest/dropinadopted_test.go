@@ -19,8 +19,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// fromFactory returns the pod informer of Weir's factory. If the options have a ListerWatcher, it
-// passes an informer of this ListerWatcher to the factory's InformerFor.
+// fromFactory returns the pod informer of Weir's factory. If the options have a ListerWatcher,
+// fromFactory calls the factory's InformerFor, with a function that creates an informer of this
+// ListerWatcher.
 func fromFactory(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	if o.ListerWatcher != nil {

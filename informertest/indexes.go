@@ -18,8 +18,8 @@ var indexes = []Story{
 
 func byNode(p *corev1.Pod) []string { return []string{p.Spec.NodeName} }
 
-// expectIndex waits until an index returns the keys want for a value, in any order. It aborts the
-// story if the index does not return them within a second. It sorts want.
+// expectIndex waits until an index returns exactly the keys in want for a value, in any order. It
+// aborts the story if the index does not return these keys within a second. It sorts want.
 func (i *storyInformer) expectIndex(name, value string, want ...string) {
 	i.s.eventually(time.Second, "the index returns the expected objects", func() bool {
 		got, err := i.ByIndex(name, value)
@@ -52,8 +52,8 @@ func indexFromStart(s *storyRun) {
 }
 
 // indexAddedLater adds an index after the sync. Its function returns several values for some pods,
-// and none for one pod. The index must contain the pods that are already stored, and follow a
-// deletion.
+// and none for one pod. The index must contain the pods that are already stored, and must drop a
+// pod that is deleted later.
 func indexAddedLater(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})

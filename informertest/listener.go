@@ -119,7 +119,8 @@ func (l *listener) hold() {
 	l.gate = make(chan struct{})
 }
 
-// mayGoBack makes the listener accept older versions, because the server itself went back in time.
+// mayGoBack makes the listener accept versions that are older than those before. Use it if the
+// server itself went back in time.
 func (l *listener) mayGoBack() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,8 +201,8 @@ func (l *listener) compare(e *event, old, p *corev1.Pod) {
 	}
 }
 
-// check checks a call against the objects that the handler knows, and then updates these objects.
-// The caller holds the lock.
+// check compares a call with l.current, which has the last version of each object that the handler
+// knows. It then updates l.current. The caller holds the lock.
 func (l *listener) check(e event) {
 	was, had := l.current[e.key]
 	switch {

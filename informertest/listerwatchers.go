@@ -203,9 +203,9 @@ func blockedLists(gate *atomic.Pointer[chan struct{}]) NewListerWatcher {
 	}
 }
 
-// blockedList stops an informer while its first List blocks. It stops a second informer while a
-// later List blocks, after the first List has failed and a further List has succeeded. Both must
-// stop within ten seconds.
+// blockedList stops an informer while its first List blocks. It then runs a second informer, whose
+// first List fails and whose next List succeeds, and stops it while a later List blocks. Each
+// informer must stop within ten seconds.
 func blockedList(s *storyRun) {
 	s.fill(3)
 	for _, later := range []bool{false, true} {

@@ -78,8 +78,8 @@ func (n *native) Handle(h informertest.Handler, o informertest.HandlerOptions) (
 // such a version, and passes the next version that can be decoded.
 type eventAdapter struct {
 	informertest.Handler
-	// undecoded contains the objects whose current version cannot be decoded, by key. The value is the
-	// last version that could be decoded, or the zero Item if there is none.
+	// undecoded has an entry for each object whose current version cannot be decoded. The entry is the
+	// last version of the object that could be decoded, or the zero Item if there is none.
 	undecoded map[string]weir.Item[*corev1.Pod]
 }
 

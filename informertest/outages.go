@@ -122,8 +122,8 @@ func stalledList(s *storyRun) {
 	s.syncsWithin(5 * time.Minute)
 }
 
-// stalledHead makes the server stall before the first byte of a body, or after a few bytes. The
-// client has not received the list's type then. The informer must sync within five minutes.
+// stalledHead makes the server stall before the first byte of a LIST's body, or within its first 30
+// bytes, which come before the first item. The informer must sync within five minutes.
 func stalledHead(s *storyRun) {
 	s.fill(5)
 	for _, n := range []int{0, 1, 10, 30} {

@@ -43,7 +43,7 @@ func (s *storyRun) missed() {
 }
 
 // getsMissed waits until the informer is current, and checks that the listener has received exactly
-// the changes that change or missed made.
+// the changes that the function change or the function missed has made.
 func (l *listener) getsMissed(within time.Duration) {
 	l.of.current(within)
 	var got []string
@@ -85,9 +85,9 @@ func goneEvent(s *storyRun) {
 	l.getsMissed(2 * time.Minute)
 }
 
-// goneStatus breaks the watch. The informer then tries to resume with a WATCH, which receives 410
-// as its HTTP status, as from some servers and proxies. Handlers must receive exactly the missed
-// changes.
+// goneStatus breaks the watch. The informer then tries to resume with a WATCH. The server answers
+// it with the HTTP status 410, as some servers and proxies do. Handlers must receive exactly the
+// missed changes.
 func goneStatus(s *storyRun) {
 	_, l := s.follower(20)
 	s.server.Answer(Watch, 1, Answer{Status: Gone()})
@@ -196,8 +196,8 @@ func relistBroken(s *storyRun) {
 }
 
 // endlessTooOld makes the server answer 410 to every WATCH without initial events for ten minutes,
-// while pods change. The informer must send at most 120 LISTs and WATCHes in this time, and then
-// have all changes.
+// while pods change. The informer must send at most 120 LISTs and WATCHes in this time. After that
+// it must receive all changes, although the server still answers 410.
 func endlessTooOld(s *storyRun) {
 	inf, l := s.follower(50)
 	s.server.ForgetRequests()

@@ -76,8 +76,9 @@ func resyncPerHandler(s *storyRun) {
 	}
 }
 
-// resyncIsSpread checks that no tenth of a period has more than twice the average number of
-// resyncs.
+// resyncIsSpread divides three resync periods into 30 equal parts, and counts the resyncs in each
+// part. No part may have more than twice the average number, and at least 25 parts must have a
+// resync.
 func resyncIsSpread(s *storyRun) {
 	const pods, period = 1000, time.Minute
 	s.fill(pods)

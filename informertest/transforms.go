@@ -137,11 +137,11 @@ func transformOnRelist(s *storyRun) {
 }
 
 // transformOnRestore restores the server to an earlier state. Before the restore, the informer
-// stores later versions of pods 0 to 2 than the backup, and the same versions of pods 3 to 5. After
-// the restore, pod 2 changes again: the new version has the resourceVersion that the informer
-// already stores for pod 2, but other content. The server answers 410 to the informer's next WATCH,
-// so that every implementation lists. The informer must then store and deliver the restored pods,
-// transformed.
+// stores later versions of pods 0 to 2 than the backup contains. It stores the same versions of
+// pods 3 to 5 as the backup. After the restore, pod 2 changes again: the new version has the
+// resourceVersion that the informer already stores for pod 2, but other content. The server answers
+// 410 to the informer's next WATCH, so that every implementation lists. The informer must then
+// store and deliver the restored pods, transformed.
 func transformOnRestore(s *storyRun) {
 	s.fill(6)
 	inf, l, c := s.slimFollower()

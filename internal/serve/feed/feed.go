@@ -51,7 +51,8 @@ type Config struct {
 	// Run returns afterwards: ErrWentBack, ErrRelistTooLarge, or an error of Reserve. It may be nil.
 	// The goroutine of Run calls OnListed and OnRefuse while it holds no lock.
 	OnRefuse func(error)
-	// Stats is shared by several feeds of one resource. nil: the feed uses its own counters.
+	// Stats counts what the feed receives and requests. Several feeds of one resource may share it.
+	// nil: the feed uses its own counters.
 	Stats *Stats
 	// Requests counts the requests to the upstream, and their bytes. It may be nil.
 	Requests *source.Stats

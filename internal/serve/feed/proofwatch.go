@@ -13,11 +13,12 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// waitFor blocks until the feed has reached rv, and reports whether it has. If the feed is older,
-// waitFor makes the prover open a short WATCH. If isSilent returns true, it opens no WATCH and
-// waits only silentWait. If the WATCH ends and the feed has still not reached rv, waitFor returns
-// false and does not try a second WATCH. The usual cause is an API server that has just started and
-// answers with an error or an old bookmark. It would usually answer a second WATCH in the same way.
+// waitFor blocks until the feed has reached rv, and reports whether it has. If the feed is older
+// and isSilent returns false, waitFor makes the prover open a short WATCH. If the feed is older and
+// isSilent returns true, waitFor opens no WATCH and waits only silentWait. If the WATCH ends and
+// the feed has still not reached rv, waitFor returns false and does not try a second WATCH. The
+// usual cause is an API server that has just started and answers with an error or an old bookmark.
+// It would usually answer a second WATCH in the same way.
 func (p *prover) waitFor(ctx context.Context, rv uint64) bool {
 	if p.sink.version() >= rv {
 		return true
@@ -93,7 +94,8 @@ func (p *prover) watchOnce(*turn) {
 var errCoalesces = errors.New("the upstream coalesces changes")
 
 // readToBookmark returns the resourceVersions of a watch's first bookmark and of the last change
-// before it. If there is no such change, last is the version from, from which the watch was opened.
+// before it. If there is no such change, last is equal to from, the resourceVersion at which the
+// watch was opened.
 func readToBookmark(w source.Watch, from uint64) (bookmark, last uint64, err error) {
 	last = from
 	for {

@@ -146,8 +146,8 @@ func (c changing) NewestVersion(context.Context, metav1.ListOptions) (string, er
 }
 
 // TestProvenUnderChanges checks two cases in which a feed is newer than the answer to its query. If
-// a change arrived meanwhile, the feed is current. If the feed was newer before the query, the
-// upstream went back in time.
+// the feed became newer during the query, because a change arrived, the feed is current. If the
+// feed was already newer before the query, the upstream went back in time.
 func TestProvenUnderChanges(t *testing.T) {
 	for _, tt := range []struct {
 		newest  string

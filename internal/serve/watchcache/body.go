@@ -167,9 +167,9 @@ func (b *body) hold(n int) error {
 // unbuffered is the writer below the buffer of a body. It writes the buffered bytes to the client.
 type unbuffered struct{ *body }
 
-// If the client has disconnected, Write writes nothing. It checks that itself, because not every
-// ResponseWriter reports a disconnected client. The first Write without a Content-Length header
-// means that the body is larger than the buffer.
+// Write writes nothing if the client has disconnected. It examines the request's context for that,
+// because not every ResponseWriter reports a disconnected client. The first Write without a
+// Content-Length header means that the body is larger than the buffer.
 func (u unbuffered) Write(p []byte) (int, error) {
 	b := u.body
 	if err := b.ctx.Err(); err != nil {

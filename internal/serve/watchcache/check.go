@@ -8,10 +8,11 @@ import (
 )
 
 // checking makes the hub check its invariants after each change, and end the program if one is
-// violated. Tests and the build tag invariants set it.
+// violated. It is true in tests, and with the build tag "invariants".
 var checking = checks.Invariants
 
-// If a hub has more than checkSubscriptions subscriptions, it does not check each subscription.
+// If a hub has more than checkSubscriptions subscriptions, it checks only their number and its
+// cursor, and not the subscriptions themselves.
 const checkSubscriptions = 64
 
 // must ends the program if ok is false, and prints the rule and the state that violates it.

@@ -16,7 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// answersOf returns the responses of a cache with one object to a GET and a LIST, in a media type.
+// answersOf creates a cache with one object. It returns the responses of the cache to a GET and to
+// a LIST, in the media type accept.
 func answersOf(t *testing.T, r Resource, enc wire.Encoding, raw []byte, accept string) (object, list string) {
 	t.Helper()
 	st := store.New(store.Config{Encoding: enc, KeepLog: true})

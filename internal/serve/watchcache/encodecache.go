@@ -150,7 +150,7 @@ type sharedBody struct {
 
 // get returns the body of an object in a representation. It calls encode unless another GET has
 // encoded the body. The result is shared; do not modify it. The caller must call release. The error
-// is ErrUnread, or encode's error.
+// is ErrUnread, the error of encode, or, if encode panicked in another GET, errEncoding.
 func (sb *sharedBodies) get(k encodeKey, p *Payer, encode func() ([]byte, error)) (body []byte, release func(), err error) {
 	size := int64(k.object.Size())
 	e, err := sb.join(k, p, size)

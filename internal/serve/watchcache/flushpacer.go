@@ -23,8 +23,8 @@ type FlushPacer struct {
 	share            time.Duration
 }
 
-// flushesPerCPU is the number of writes per second and CPU while changes arrive singly. These
-// writes use about a tenth of the CPU.
+// flushesPerCPU is the maximum number of writes per second and CPU, see FlushPacer. If each write
+// contains one change, these writes use about a tenth of the CPU.
 const flushesPerCPU = 2000
 
 // NewFlushPacer returns a pacer that delays a write by up to longest. If longest is 0 or less, it

@@ -62,8 +62,9 @@ func (lc *largeCache) wrote(namespace, name string) {
 	synctest.Wait()
 }
 
-// pinned returns the bytes of the versions that are still in memory although neither the table nor
-// the log contains them. It does not count versions that both the log and a watch retain.
+// pinned returns the bytes of the versions that are still in memory although they are neither in
+// the log nor the current versions of the objects. It does not count a version that is in the log
+// and that a watch retains too.
 func (lc *largeCache) pinned() (n int64) {
 	for range 3 { // the second collection frees objects in pools
 		runtime.GC()

@@ -43,7 +43,7 @@ const (
 	relistRangeBytes  = 24
 )
 
-// DefaultHistory is the default number of points of a History, 2 MiB.
+// DefaultHistory is the default maximum number of points of a History. These points use 2 MiB.
 const DefaultHistory = 128 << 10
 
 // NewHistory returns a history of at most limit points. If limit is 0 or less, the maximum is

@@ -90,8 +90,8 @@ func (h *hub) run(cursor *store.Cursor) {
 	}
 }
 
-// flush dispatches all changes in the store. It returns false if the store was closed; some changes
-// may then be missing.
+// flush dispatches all changes in the store. It returns false if the store was closed. In that
+// case, some changes may not have been dispatched.
 func (h *hub) flush() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

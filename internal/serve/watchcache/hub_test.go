@@ -115,8 +115,8 @@ func TestWokenOnlyByMatchingChanges(t *testing.T) {
 	}
 }
 
-// TestNotWokenByOtherNamespaces checks that an interest by label or field ignores other namespaces
-// if the watcher watches one namespace.
+// TestNotWokenByOtherNamespaces checks a watcher whose selector requires one namespace and a value
+// of a field. Changes in other namespaces must not wake it, even if their objects have that value.
 func TestNotWokenByOtherNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)

@@ -171,8 +171,8 @@ func (xs *indexes) hasRoom(now time.Time) bool {
 	return true
 }
 
-// build builds an index in a separate goroutine, one index at a time. If it fails, later queries
-// charge the index again.
+// build builds an index. It runs in a separate goroutine, for at most one index at a time. If it
+// fails, later queries charge the index again.
 func (xs *indexes) build(name string) {
 	err := xs.add(name, &index{used: time.Now()})
 	xs.mu.Lock()

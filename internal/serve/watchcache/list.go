@@ -18,8 +18,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// stateForList returns the state that a LIST requests, the first key to return, and the most
-// objects to return (0: no limit).
+// stateForList returns the state that a LIST requests, the first key to return, and the maximum
+// number of objects to return (0: no limit).
 func (c *Cache) stateForList(ctx context.Context, rd *request.Request) (st *state, start string, limit int, err error) {
 	if !rd.AnyVersion() { // with any version, kube-apiserver ignores the limit
 		limit = int(min(max(rd.Limit, 0), 1<<30))

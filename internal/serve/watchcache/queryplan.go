@@ -145,7 +145,8 @@ type labelSets struct {
 	sets    *distinctSets
 }
 
-// distinctSets contains label sets, each as its value in the index. It is immutable.
+// distinctSets contains label sets. Each set is a string, the value under which the index has it. A
+// distinctSets is immutable.
 type distinctSets struct {
 	all    []string
 	having map[labelValue][]string // the sets that have a label, by label

@@ -23,7 +23,7 @@ type Resource struct {
 	Custom bool
 	// Type is the Go struct of the objects. If the objects are stored as protobuf, the cache needs
 	// Type to serve them in JSON or as a table, and to select them by field. nil: the cache serves
-	// objects only in their stored encoding.
+	// whole objects only in their stored encoding.
 	Type reflect.Type
 	// Fields are the fields that field selectors may name, in addition to metadata.name and, where
 	// kube-apiserver supports it, metadata.namespace.

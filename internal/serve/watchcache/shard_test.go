@@ -193,8 +193,9 @@ func TestShardWatchWoken(t *testing.T) {
 	})
 }
 
-// TestShardWatchesUnderChurn checks that the clients of all shards' watches together have all
-// objects, each from the watch of its shard. One of the clients stalls for a while.
+// TestShardWatchesUnderChurn runs one watch per shard while objects change. Again and again, the
+// client of one watch stalls for a while. In the end, each client must have exactly the current
+// objects of its shard.
 func TestShardWatchesUnderChurn(t *testing.T) {
 	for _, logBytes := range []int64{0, 4 << 10} {
 		synctest.Test(t, func(t *testing.T) {

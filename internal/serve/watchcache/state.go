@@ -112,8 +112,8 @@ func (c *Cache) cursorAfter(rv uint64) (*store.Cursor, error) {
 }
 
 // undoChanges returns the state at rv: the snapshot sn without the changes after rv. cursor returns
-// these changes. For each changed key, it uses the old version of the key's first change after rv.
-// Changes that are newer than sn do no harm.
+// these changes. For each changed key, the state has the old version of the key's first change
+// after rv. Changes that are newer than sn do no harm.
 func undoChanges(rv uint64, sn *store.Snapshot, cursor *store.Cursor) *state {
 	before := map[string]*store.Object{}
 	changes := make([]store.Change, 64)
@@ -157,9 +157,9 @@ func (st *state) from(start string) iter.Seq[*store.Object] {
 }
 
 // CanResumeFrom reports whether a WATCH can resume from resourceVersion. In the same cases, the
-// cache can answer a LIST of exactly that state. It returns true for a resourceVersion in the log,
-// and for one that the cache has not reached yet. The resourceVersion may expire before the request
-// is served.
+// cache can answer a LIST of the state at exactly resourceVersion. It returns true for a
+// resourceVersion in the log, and for one that the cache has not reached yet. The resourceVersion
+// may expire before the request is served.
 func (c *Cache) CanResumeFrom(resourceVersion string) bool {
 	rv, err := resourceversion.Parse(resourceVersion)
 	if err != nil {

@@ -249,7 +249,7 @@ func (c *Cache) now() (rv uint64, sn *store.Snapshot, cursor *store.Cursor, err 
 			rv, sn = current, c.store.Snapshot()
 			cursor, err = c.store.CursorAt(sn.Revision())
 		})
-		if !errors.Is(err, store.ErrTrimmed) { // otherwise the clock has advanced meanwhile: try again
+		if !errors.Is(err, store.ErrTrimmed) { // ErrTrimmed: changes have arrived meanwhile; try again
 			return rv, sn, cursor, err
 		}
 	}

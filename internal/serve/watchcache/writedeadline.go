@@ -118,8 +118,9 @@ type pendingWrite struct {
 	start int64 // as returned by since
 }
 
-// before calls the argument at with each active deadline. at returns a time, as since does, or 0.
-// before returns the deadlines for which this time is not 0 and not later than the argument then.
+// before calls the function at with each active deadline. It returns the deadlines for which the
+// result of at is a time up to the argument then. at returns times as since does; 0 means that the
+// deadline has no such time, and before omits it.
 func (ds *writeDeadlines) before(then time.Time, at func(*writeDeadline) int64) (out []pendingWrite) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()

@@ -36,8 +36,8 @@ func managedFields(pod *corev1.Pod, maker, created, status string) []metav1.Mana
 }
 
 // fieldTemplates contains the managedFields of the first pod of New, as text. All pods of New have
-// the same fields, so entries only replaces the values that differ. To encode managedFields for
-// each pod would take most of the time for creating it.
+// the same fields, so the method entries only replaces the values that differ. If it encoded the
+// managedFields of each pod, that would take most of the time for creating the pod.
 type fieldTemplates struct {
 	controller, uid string // uid is the uid of the first pod's owner; controller contains it
 	kubelet, podIP  string // podIP is the first pod's IP address; kubelet contains it

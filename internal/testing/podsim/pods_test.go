@@ -38,7 +38,8 @@ func TestSizes(t *testing.T) {
 	for i := 0; i < full; i += step {
 		pod := p.Pod(i)
 		protobuf += float64(pod.Size())
-		// A real server indents its JSON for browsers and for curl. curl receives 813 MB from it.
+		// A real server indents the JSON that it sends to browsers and to curl. For a LIST of all these
+		// pods, curl received 813 MB.
 		j, err := json.MarshalIndent(pod, "    ", "  ")
 		check.NoError(t, err)
 		indented += float64(len(j))

@@ -85,9 +85,9 @@ func (s Scope) filtered(app string) Scope {
 	return f
 }
 
-// loses reports whether a WATCH of the scope sends a deletion when the version new replaces old.
-// Only the WATCH of a pair that matches old can send one. It does so if new is nil, has another
-// uid, or does not match that pair.
+// loses reports whether a WATCH of the scope sends a deletion when one version (old) is replaced by
+// another (new). Only the WATCH of a pair that matches the old version can send a deletion. It does
+// so if new is nil, if the two uids differ, or if the new version does not match that pair.
 func (s Scope) loses(old, new *api.Version) bool {
 	if new == nil || old.UID != new.UID {
 		return true

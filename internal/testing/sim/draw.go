@@ -213,8 +213,8 @@ func (d *drawer) handler() HandlerSpec {
 // moment draws a time in the span of the world. It is never 0.
 func (d *drawer) moment() time.Duration { return 1 + time.Duration(d.Int64N(int64(d.span))) }
 
-// writes draws writes before the clients start, and writes in the span of the world. Some of the
-// latter are in bursts.
+// writes draws the writes that are made before the clients start, and the writes in the span of the
+// world. Some writes in the span are in bursts.
 func (d *drawer) writes() {
 	w := d.w
 	for i := range w.Keys {

@@ -102,9 +102,9 @@ func (r *run) rest() {
 	r.settle(true)
 }
 
-// cool waits for the time cooling and changes nothing. If a handler receives an event or a reader
-// reads during that time, cool waits again, up to four times in total, because a client may detect
-// some faults late.
+// cool waits for the duration of the constant cooling, and changes nothing. If a handler receives
+// an event or a reader reads in that time, cool waits again, up to four times in total, because a
+// client may detect some faults late.
 func (r *run) cool() {
 	for disturbed, times := true, 0; disturbed && times < 4; times++ {
 		for _, c := range r.clients {

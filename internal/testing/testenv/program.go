@@ -9,8 +9,8 @@ import (
 )
 
 // skippedFile is the environment variable with the path of a file. Skip appends a line to that file
-// for each skipped test. make test sets the variable, and prints the file when the tests have
-// ended.
+// for each skipped test. The command "make test" sets the variable, and prints the file when the
+// tests have ended.
 const skippedFile = "WEIR_SKIPPED"
 
 // Program returns the path of the first of the named programs that the PATH contains. If it
@@ -27,7 +27,8 @@ func Program(t *testing.T, debian string, names ...string) string {
 	panic("unreachable")
 }
 
-// Skip skips the test. why is the reason, in one line; make test prints it at its end.
+// Skip skips the test. The argument why is the reason, in one line. The command "make test" prints
+// the reason when all tests have ended.
 func Skip(t *testing.T, why string) {
 	t.Helper()
 	if path := os.Getenv(skippedFile); path != "" {

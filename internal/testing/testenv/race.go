@@ -8,7 +8,8 @@ import (
 // SkipUnderRace skips a test when the race detector is on, because some tests then take two minutes
 // instead of ten seconds. Use it in a package whose other tests need the detector, for a test that
 // has only one goroutine, runs in virtual time, measures memory, or repeats another test in another
-// encoding. make unit also runs these packages without the detector; TestMakefile checks that.
+// encoding. The command "make unit" also runs these packages without the detector; TestMakefile
+// checks that it does.
 func SkipUnderRace(t *testing.T) {
 	t.Helper()
 	if Race {

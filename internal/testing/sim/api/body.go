@@ -31,8 +31,8 @@ type body struct {
 // source produces the data of a body while a client reads it.
 type source interface {
 	// next puts the next bytes into b.data. If it has none, it returns a channel and a time d: more
-	// bytes may be available when changed receives, or after d if d is not 0. The error io.EOF ends
-	// the body.
+	// bytes may be available when the channel (changed) receives a value, or after d if d is not 0.
+	// The error io.EOF ends the body.
 	next(b *body) (changed <-chan struct{}, d time.Duration, err error)
 }
 
@@ -161,8 +161,9 @@ func (b *body) over() error {
 	return nil
 }
 
-// wait blocks until changed receives, d has passed, or a front end ends the body. If d is 0, it has
-// no time limit. It returns an error if the body is closed or the request's context ends first.
+// wait blocks until the channel changed receives a value, d has passed, or a front end ends the
+// body. If d is 0, it has no time limit. It returns an error if the body is closed or the request's
+// context ends first.
 func (b *body) wait(changed <-chan struct{}, d time.Duration) error {
 	if left, err := b.endsIn(); err != nil && (d == 0 || left < d) {
 		d = max(left, 1)
@@ -170,8 +171,8 @@ func (b *body) wait(changed <-chan struct{}, d time.Duration) error {
 	return await(b.ctx, changed, d)
 }
 
-// await blocks until changed receives or d has passed. If d is 0, it has no time limit. It returns
-// an error if ctx ends first.
+// await blocks until the channel changed receives a value, or d has passed. If d is 0, it has no
+// time limit. It returns an error if ctx ends first.
 func await(ctx context.Context, changed <-chan struct{}, d time.Duration) error {
 	var timer <-chan time.Time
 	if d > 0 {

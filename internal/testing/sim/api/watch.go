@@ -129,8 +129,8 @@ func (w *watch) next(b *body) (changed <-chan struct{}, d time.Duration, err err
 	return c.changed, max(d, 1), nil
 }
 
-// fill appends the events that are due to out. It returns the time until more may be due if nothing
-// changes.
+// fill appends to w.out the events that are due. It returns the time until the next events may be
+// due, if nothing changes before.
 func (w *watch) fill() time.Duration {
 	s := w.server
 	s.advance()
