@@ -30,8 +30,8 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, res *servedResou
 
 func dryRun(r *http.Request) bool { return r.URL.Query().Get("dryRun") == metav1.DryRunAll }
 
-// generateTries limits how many times insert generates another name because an object with the
-// generated name exists.
+// If an object with the generated name already exists, insert generates another name. It does so at
+// most generateTries times.
 const generateTries = 8
 
 // insert stores a new object and returns its stored bytes. It reads random to generate the uid, and
@@ -56,7 +56,8 @@ func (s *Server) insert(res *servedResource, o object, namespace string, dry boo
 	}
 }
 
-// prepare checks a new object, and sets the metadata that the server and not the client determines.
+// prepare checks a new object, and sets the metadata that only the server determines, such as the
+// uid.
 func (s *Server) prepare(res *servedResource, o object, namespace string, random io.Reader) error {
 	switch {
 	case o.GetResourceVersion() != "" && o.GetResourceVersion() != "0":

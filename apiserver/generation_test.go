@@ -136,7 +136,7 @@ func TestGenerationOfStatus(t *testing.T) {
 }
 
 // TestGenerationOfDeletion checks that a deletion that waits for finalizers increments the object's
-// generation, if the object has one.
+// generation, but only if the object has a generation.
 func TestGenerationOfDeletion(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		for _, tt := range []struct {

@@ -26,7 +26,8 @@ const future = "999999"
 // listSemantics has a case for each row of the LIST table in Kubernetes' documentation of
 // resourceVersions. Before the LIST, the test creates a, b and c, changes b, and deletes c. In
 // query and want, {a}, {b} and {c} are the resourceVersions at which these objects were created.
-// {start} is the resourceVersion before that, and {end} is that of the deletion of c.
+// {start} is the resourceVersion before the first of them was created, and {end} is the
+// resourceVersion of the deletion of c.
 var listSemantics = []struct {
 	name, query string
 	code        int

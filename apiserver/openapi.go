@@ -11,8 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// serveOpenAPI answers requests for the OpenAPI documents of version 3. The documents contain
-// schemas, and the parameters of a PATCH, which kubectl apply needs.
+// serveOpenAPI answers requests for the OpenAPI documents of version 3. The documents contain the
+// schemas of the kinds. They also describe the parameters of a PATCH, because kubectl apply needs
+// them.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, path []string) error {
 	if path[0] != "v3" {
 		return errPath()

@@ -43,8 +43,8 @@ type Options struct {
 	MinWatch time.Duration
 }
 
-// Resource is one version of a custom resource. The server stores its objects as the JSON that
-// clients send.
+// Resource is one version of a custom resource. The server stores its objects as JSON, with all
+// fields that clients send.
 type Resource struct {
 	schema.GroupVersionResource
 	Kind       string

@@ -162,8 +162,8 @@ func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, f.err
 }
 
-// Compact drops all changes of all resources before the current resourceVersion. Requests that need
-// these changes receive 410 Expired.
+// Compact drops the past changes of all resources, up to the current resourceVersion. Requests that
+// need these changes receive 410 Expired.
 func (s *Server) Compact() {
 	for _, res := range s.registry.all() {
 		res.cache.Compact()

@@ -42,8 +42,8 @@ func ofWorkload(p *corev1.Pod) {
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: "AllContainersAreReady"}}
 }
 
-// isAsServed reports whether p equals the server's current version of the pod after the informer's
-// transform.
+// isAsServed reports whether p equals the result of the informer's transform for the server's
+// current version of the pod.
 func (i *storyInformer) isAsServed(p *corev1.Pod) bool {
 	served := i.s.server.Pod(p.Namespace + "/" + p.Name)
 	return served != nil && sameContent(p, i.transformed(served))

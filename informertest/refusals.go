@@ -167,8 +167,8 @@ func tooManyRequests(s *storyRun) {
 }
 
 // tooLargeVersion ends the watch with 410. The server then answers three LISTs, and the streams of
-// three WATCHes, with the error that it has not reached the requested resourceVersion. The informer
-// must receive the changes that the watch has missed within three minutes.
+// three WATCHes, with the error that it has not reached the requested resourceVersion. Within three
+// minutes, the informer must receive the changes that the watch has missed.
 func tooLargeVersion(s *storyRun) {
 	_, l := s.follower(5)
 	s.server.Answer(List, 3, Answer{Status: TooLarge()})

@@ -157,8 +157,8 @@ var (
 	})
 )
 
-// decodes returns the stories about objects that cannot be decoded, with why as the reason for the
-// failure. Informers of unstructured or metadata objects fail these stories, because they can
+// decodes returns the names of the stories about objects that cannot be decoded, each with the
+// reason in why. Informers of unstructured or metadata objects fail these stories, because they can
 // decode the spoiled objects.
 func decodes(why string) map[string]string {
 	return map[string]string{"UndecodableThenGood": why, "UndecodableThenDeleted": why, "UndecodableIsAlone": why}

@@ -37,7 +37,7 @@ type Budget struct {
 	limit  int64        // 0 or less: no bound
 	others func() int64 // bytes outside the levels, which also count against limit; nil: none
 	mu     sync.Mutex
-	// levels has one element for each argument levels of New, in the same order.
+	// levels[i] is the level with the number i, see Level.
 	levels []levelState
 	// waiting contains the waiting calls of Wait. The callers of Wait must bound their number.
 	waiting []*waiter

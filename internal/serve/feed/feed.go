@@ -30,8 +30,8 @@ type Config struct {
 	Upstream *rest.Config
 	// Encoding is the encoding of the upstream's responses and of the objects in the store.
 	Encoding wire.Encoding
-	// LogBytes bounds the change log, and with it how old the resourceVersion of a resumed WATCH may
-	// be. 0: 8 MiB.
+	// LogBytes bounds the change log. A longer log lets a WATCH resume from an older resourceVersion.
+	// 0: 8 MiB.
 	LogBytes int64
 	// Cache configures the watch cache. New sets its Store, Encoding, Clock and History.
 	Cache watchcache.Config

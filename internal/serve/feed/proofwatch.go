@@ -44,9 +44,9 @@ func (p *prover) isSilent() bool {
 	return p.silent >= maxSilent && time.Since(p.silentAt) < silentRest
 }
 
-// noteSilence records whether a short WATCH was silent. A silent WATCH has ended without a bookmark
-// after its full time, and meanwhile no change has arrived. A WATCH that was not silent resets the
-// count.
+// noteSilence records whether a short WATCH was silent. A WATCH is silent if it lasted its full
+// time without a bookmark, and if no change arrived in that time. A WATCH that was not silent
+// resets the count of silent WATCHes.
 func (p *prover) noteSilence(silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

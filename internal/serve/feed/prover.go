@@ -24,8 +24,8 @@ import (
 // a bookmark, and every change up to the bookmark is in the stream before it.
 //
 // All readers that wait when the LIST is sent share its result. All readers that wait when a short
-// WATCH is opened share that WATCH. While a reader waits, one goroutine lists and one watches.
-// close ends both.
+// WATCH is opened share that WATCH. While a reader waits, one goroutine sends the LISTs and another
+// one opens the short WATCHes. close ends both goroutines.
 type prover struct {
 	ctx     context.Context // ends with close
 	cancel  context.CancelFunc
@@ -155,9 +155,10 @@ func (p *prover) queryOnce(t *turn) {
 	t.rv, t.err = resourceversion.Number(rv), err
 }
 
-// source returns the source for the next request; after a failed request, this is the other source,
-// which has a separate connection. That matters if several API servers share one address: a failing
-// server may answer pings for hours, so that its connection stays open.
+// source returns the source for the next request. It changes to the other source after each failed
+// request. The other source has a separate connection. That matters if several API servers share
+// one address: a failing server may answer pings for hours, so that the connection to it stays
+// open.
 func (p *prover) source() source.Source {
 	return p.sources[p.failures.Load()%uint64(len(p.sources))]
 }

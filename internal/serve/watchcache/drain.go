@@ -59,8 +59,8 @@ func (dt *drainTimer) start() {
 	dt.begun, dt.endAt, dt.timer = nil, time.Now().Add(wait), time.After(wait)
 }
 
-// due reports whether the watch must end now. The watch then first sends the remaining changes to
-// its client.
+// due reports whether the watch must end now. Before it ends, the watch sends the remaining changes
+// to its client.
 func (dt *drainTimer) due() bool {
 	select {
 	case <-dt.begun:

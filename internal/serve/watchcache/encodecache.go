@@ -14,8 +14,8 @@ import (
 )
 
 // maxEncodeCache bounds two sums separately: the encoded bytes in an encodeCache, and the bytes of
-// the object versions that its keys keep alive. Hundreds of events suffice, because watchers that
-// keep up send the same event at about the same time.
+// the object versions that its keys keep alive. The limit has room for hundreds of events. That
+// suffices, because watchers that keep up send the same event at about the same time.
 const maxEncodeCache = 2 << 20
 
 // encodeEntryOverhead is the size of an entry without its bytes.

@@ -62,11 +62,11 @@ func (wt *watcher) encodeEvent(t wire.EventType, o *store.Object, rv uint64) ([]
 
 // sendChange sends the events that a change causes for this client. In two cases, the cache does
 // not know at which resourceVersion an object was deleted or stopped matching: only a relist found
-// it, or later changes of the object were coalesced. The DELETED event then has the resourceVersion
-// that the client already has. A client that resumes from there may receive the event twice. With a
-// higher resourceVersion, a client that resumes from there could miss other changes. A client that
-// merges several watches would also conclude that it has received every change up to that
-// resourceVersion.
+// the change, or later changes of the object were coalesced with it. The DELETED event then has the
+// resourceVersion that the client already has. A client that resumes from this resourceVersion may
+// receive the event twice. If the event had a higher resourceVersion, a client that resumes from it
+// could miss other changes. A client that merges several watches would also conclude that it has
+// received every change up to the higher resourceVersion.
 func (wt *watcher) sendChange(ch *store.Change) error {
 	before, after, err := wt.matches(ch)
 	switch {

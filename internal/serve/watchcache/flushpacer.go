@@ -27,7 +27,7 @@ type FlushPacer struct {
 // contains one change, these writes use about a tenth of the CPU.
 const flushesPerCPU = 2000
 
-// NewFlushPacer returns a pacer that delays a write by up to longest. If longest is 0 or less, it
+// NewFlushPacer returns a pacer that delays a write by at most longest. If longest is 0 or less, it
 // returns nil, which never waits.
 func NewFlushPacer(longest time.Duration) *FlushPacer {
 	if longest <= 0 {

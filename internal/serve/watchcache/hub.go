@@ -9,9 +9,9 @@ import (
 )
 
 // hub reads each change once for all selective watchers, and offers it only to the watchers whose
-// interest the object meets. It does not wake the other watchers. It runs one goroutine while it
-// has subscriptions; the goroutine ends when the last subscription leaves. It is safe for
-// concurrent use.
+// interest the old or the new version of the object meets. It does not wake the other watchers. It
+// runs one goroutine while it has subscriptions; the goroutine ends when the last subscription
+// leaves. It is safe for concurrent use.
 type hub struct {
 	cache *Cache
 	n     atomic.Int64 // len(all)
