@@ -99,8 +99,8 @@ func (p Page) markdown() string {
 	return b.String()
 }
 
-// reflow fills the paragraphs of text to 100 columns. It puts blocks whose lines start with spaces
-// into code fences.
+// reflow breaks the paragraphs of text into lines of at most 100 columns. It puts blocks whose
+// lines start with spaces into code fences.
 func reflow(text string) string {
 	var paragraphs []string
 	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {

@@ -101,8 +101,8 @@ func (f fields) with(key string, v fields) fields {
 // item returns the key of a list item that is identified by the value of one of its fields.
 func item(field, value string) string { return fmt.Sprintf("k:{%q:%q}", field, value) }
 
-// createdFields returns the fields that the creator of a pod owns. containers and volumes are the
-// fields inside the containers and volumes.
+// createdFields returns the fields that the creator of a pod owns. The arguments containers and
+// volumes are the owned fields inside the pod's containers and volumes.
 func createdFields(pod *corev1.Pod, containers, volumes fields) fields {
 	labels, annotations := owned(), owned()
 	for k := range pod.Labels {
@@ -129,9 +129,9 @@ func controllerFields(pod *corev1.Pod) fields {
 		with("f:configMap", owned("defaultMode", "name"))))
 }
 
-// containerFields returns the fields of a container that its creator owns. It omits the fields
-// inside env, ports, probes, resources and mounts, because with them the entry would be larger than
-// the rest of the pod.
+// containerFields returns the fields that the creator of a pod owns in each container. It omits the
+// fields inside env, ports, probes, resources and mounts, because with them the entry would be
+// larger than the rest of the pod.
 func containerFields() fields {
 	return owned("env", "image", "imagePullPolicy", "livenessProbe", "name", "ports", "readinessProbe", "resources",
 		"terminationMessagePath", "terminationMessagePolicy", "volumeMounts")
@@ -152,7 +152,8 @@ func kubeletFields(pod *corev1.Pod) fields {
 	}
 }
 
-// makerFields returns the fields that the creator of a pod owns, if the fields of workloads differ.
+// makerFields returns the fields that the creator of a pod of NewUnlike owns. They differ from
+// workload to workload.
 func makerFields(pod *corev1.Pod) fields {
 	containers, mounted := fields{}, owned()
 	for i := range pod.Spec.Containers {

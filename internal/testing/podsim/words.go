@@ -121,8 +121,9 @@ func (w *Words) Text(n int) string {
 	return strings.TrimRight(string(b[:n]), " ")
 }
 
-// Several calls one until it has received N different strings, and returns them. N is a random
-// number from least to most. Several never returns if one has fewer than N different results.
+// Several calls the function one until it has received N different strings, and returns these
+// strings. N is a random number from least to most. Several never returns if the function has fewer
+// than N different results.
 func (w *Words) Several(least, most int, one func() string) []string {
 	out := make([]string, 0, most)
 	seen := map[string]bool{}

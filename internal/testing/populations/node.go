@@ -48,8 +48,8 @@ func (m *mixed) node(w *podsim.Words, i int) Object {
 	return o
 }
 
-// lease creates the heartbeat of node i or, if i is not below the number of nodes, the lock of a
-// leader election.
+// If i is below the number of nodes, lease creates the heartbeat of node i. For other i, it creates
+// the lock of a leader election.
 func (m *mixed) lease(w *podsim.Words, i int) Object {
 	o := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{UID: podsim.UID(w.Rand), CreationTimestamp: moment(w)}}
 	renewed := metav1.NewMicroTime(moment(w).Time)

@@ -325,8 +325,8 @@ func (h *handler) missing() (keys []api.Key) {
 	return keys
 }
 
-// atRest reports differences between the objects that the handler has received and want, the
-// objects in the informer's store.
+// atRest compares the objects that the handler has received with the objects in the informer's
+// store (want), and reports differences.
 func (h *handler) atRest(want map[api.Key]api.Representation, synced bool, report func(string, string, ...any)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

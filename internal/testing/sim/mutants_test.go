@@ -133,8 +133,8 @@ func (tr tree) mutant(t *testing.T, patch string) (verdict string, killed bool) 
 
 var failedSeed = regexp.MustCompile(`seed \d+: .{0,120}`)
 
-// simulate runs the simulation until a seed fails. killed is true if one failed, or if the tree
-// does not build; why is the failure.
+// simulate runs the simulation until a seed fails. killed is true if a seed failed, or if the tree
+// does not build. The result why describes the failure.
 func (tr tree) simulate(seeds int) (out, why string, killed bool) {
 	bin := filepath.Join(tr.dir, "sim.test")
 	if out, err := tr.run("go", "test", "-c", "-o", bin, "./internal/testing/sim"); err != nil {

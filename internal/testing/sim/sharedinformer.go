@@ -53,7 +53,7 @@ func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 		opts.ResyncOnRelist = true
 	}
 	s.resyncs = opts.ResyncOnRelist
-	// otherwise the factory would return client-go's informer
+	// Use the factory only under this condition: otherwise it would return client-go's own informer.
 	if spec.Factory && !spec.Typed && private.Fields {
 		s.SharedIndexInformer, err = fromFactory(c, config(cl), spec, s.resync, opts)
 		if err == nil {

@@ -15,7 +15,8 @@ const maxPause = 50 * time.Millisecond
 var errNot = errors.New("it does not hold")
 
 // Eventually calls cond repeatedly until it returns true. Use it if no channel or signal reports
-// the condition. If ctx ends first, Eventually ends the test with a message that contains what.
+// the condition. If ctx ends first, Eventually ends the test with a message that contains the text
+// in what.
 func Eventually(t testing.TB, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
 	EventuallyNoError(t, ctx, what, func() error {
@@ -27,7 +28,7 @@ func Eventually(t testing.TB, ctx context.Context, what string, cond func() bool
 }
 
 // EventuallyNoError calls ask repeatedly until it returns nil. If ctx ends first, EventuallyNoError
-// ends the test with a message that contains what and the last error.
+// ends the test with a message that contains the text in what, and the last error.
 func EventuallyNoError(t testing.TB, ctx context.Context, what string, ask func() error) {
 	t.Helper()
 	pause := time.Millisecond

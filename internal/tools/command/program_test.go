@@ -73,7 +73,7 @@ func TestForeign(t *testing.T) {
 }
 
 // TestFind checks that outside the checkout Find uses a program in the PATH and builds none. In the
-// checkout Find must not use it, because an older program in the PATH would surprise the user.
+// checkout Find must not use a program in the PATH, because it may be older than the checkout.
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	withGo(t, dir)

@@ -139,8 +139,8 @@ func (h metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// whole is a handler that builds an answer in memory before it sends the answer. It does not do so
-// for watches. kube-apiserver did the same until it encoded lists item by item.
+// whole is a handler that builds an answer in memory before it sends the answer, as kube-apiserver
+// did until it encoded lists item by item. whole does not do so for watches.
 type whole struct{ objects http.Handler }
 
 func (h whole) ServeHTTP(w http.ResponseWriter, r *http.Request) {

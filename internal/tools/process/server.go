@@ -83,8 +83,8 @@ type Server struct {
 
 // StartServer starts a server in a child that runs this executable, which must serve ServerRole. It
 // returns when the server answers. The server ends with Close, with ctx or with this process. If
-// the server reports an error, StartServer returns it; if the error is about the address to listen
-// on, it wraps a net.AddrError, like the error of net.Listen.
+// the server reports an error, StartServer returns this error. An error about the address to listen
+// on wraps a net.AddrError, like the error of net.Listen.
 func StartServer(ctx context.Context, spec ServerSpec) (*Server, error) {
 	return StartServerProgram(ctx, "", spec)
 }

@@ -13,8 +13,8 @@ type Backend interface {
 	http.Handler
 }
 
-// Behind makes backends handle the client's requests. Route selects the backend for later requests;
-// initially it is the first.
+// Behind makes backends handle the client's requests. Until Route selects another backend, the
+// first backend handles all requests.
 func (cl *Client) Behind(backends ...Backend) {
 	cl.cluster.mu.Lock()
 	defer cl.cluster.mu.Unlock()

@@ -1,6 +1,6 @@
 package api
 
-// clientView records which states a client has read of one collection. A collection is a namespace
+// clientView records which states of one collection a client has read. A collection is a namespace
 // with a label selector.
 type clientView struct {
 	era    int // the era of the last LIST that the client read completely, or -1

@@ -84,8 +84,8 @@ func search(state []*Version, key Key) (int, bool) {
 	return i, i < len(state) && state[i].Key == key
 }
 
-// Since returns the changes with the revisions after+1 to through. It omits changes up to Base. The
-// result is shared; do not modify it.
+// Since returns the changes whose revisions are higher than the argument after, and at most the
+// argument through. It omits changes up to Base. The result is shared; do not modify it.
 func (e *Era) Since(after, through int64) []Change {
 	from, to := max(after, e.Base)-e.Base, min(through, e.Head())-e.Base
 	if from >= to {
@@ -104,7 +104,7 @@ func (e *Era) RevisionAt(t time.Duration) int64 {
 }
 
 // had reports whether one of e's revisions after Base has the same resourceVersion as the newest
-// revision of other.
+// revision of the other era.
 func (e *Era) had(other *Era) bool {
 	head := other.Head()
 	return e.Scheme == Integers && other.Scheme == Integers && e.Base < head && head <= e.Head()

@@ -114,7 +114,7 @@ func (k *Kind) read(r *http.Request, old bool) (*request, *failure) {
 }
 
 // path returns the kind of request that the URL names, and sets the namespace. For every LIST or
-// WATCH it returns AskList; classify then distinguishes them.
+// WATCH it returns AskList; the method classify later determines the exact kind.
 func (k *Kind) path(req *request) Ask {
 	info := apirequest.InfoOf(req.Method, req.URL)
 	req.namespace = info.Namespace
