@@ -26,7 +26,8 @@ import (
 // Config configures a Feed. Upstream, Encoding and Cache.Resource are required; the zero value of
 // every other field works.
 type Config struct {
-	// Upstream is the API server. Requests for proofs use separate connections to it.
+	// Upstream is the API server. Requests for proofs use a separate connection to it, unless one of
+	// them has failed.
 	Upstream *rest.Config
 	// Encoding is the encoding of the upstream's responses and of the objects in the store.
 	Encoding wire.Encoding
@@ -174,8 +175,10 @@ func (f *Feed) WaitVersion(ctx context.Context, resourceVersion uint64) error {
 	return f.sink.Wait(ctx, resourceVersion)
 }
 
-// ProveVersion blocks until the feed has reached a resourceVersion, and reports whether it has. It
-// sends requests to the upstream, and returns false after Config.ProofTimeout.
+// ProveVersion blocks until the feed has reached a resourceVersion, and reports whether it has. If
+// the feed is older, ProveVersion usually opens a short WATCH of the upstream. It returns false if
+// this WATCH does not show that the feed has reached the resourceVersion. It returns false at the
+// latest after Config.ProofTimeout.
 func (f *Feed) ProveVersion(ctx context.Context, resourceVersion uint64) bool {
 	return f.prover.proveVersion(ctx, resourceVersion)
 }

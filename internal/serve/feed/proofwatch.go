@@ -36,17 +36,17 @@ func (p *prover) waitFor(ctx context.Context, rv uint64) bool {
 	return p.sink.Wait(ctx, rv) == nil || p.sink.version() >= rv
 }
 
-// isSilent reports whether the last maxSilent short WATCHes sent no bookmark. It returns false if
-// the last of them ended silentRest ago or earlier.
+// isSilent reports whether the last maxSilent short WATCHes were silent, see noteSilence. It
+// returns false if the last of them ended silentRest ago or earlier.
 func (p *prover) isSilent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.silent >= maxSilent && time.Since(p.silentAt) < silentRest
 }
 
-// noteSilence records whether a short WATCH was silent. A WATCH is silent if it lasted its full
-// time without a bookmark, and if no change arrived in that time. A WATCH that was not silent
-// resets the count of silent WATCHes.
+// noteSilence records whether a short WATCH was silent. A WATCH is silent if it ended without a
+// bookmark after more than half of its timeout, and if no change arrived in that time. A WATCH that
+// was not silent resets the count of silent WATCHes.
 func (p *prover) noteSilence(silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -44,8 +44,8 @@ type prover struct {
 	provenAt atomic.Int64
 
 	mu sync.Mutex
-	// silent is the number of consecutive short WATCHes that lasted their full time and sent no
-	// bookmark. silentAt is when the last of them ended.
+	// silent is the number of consecutive short WATCHes that were silent, see noteSilence. silentAt is
+	// when the last of them ended.
 	silent   int
 	silentAt time.Time
 }

@@ -98,7 +98,7 @@ func (s *sink) versionLocked() uint64 {
 	return max(resourceversion.Number(s.store.ResourceVersion()), s.proven)
 }
 
-// Wait implements watchcache.Clock. When it returns, the history is current too.
+// Wait implements watchcache.Clock. When it returns nil, the history is current too.
 func (s *sink) Wait(ctx context.Context, resourceVersion uint64) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

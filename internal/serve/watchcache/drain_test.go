@@ -38,8 +38,9 @@ func (tc *testCache) serveUntilEnd(d *drained, query string) {
 	d.ended <- time.Now()
 }
 
-// TestDrain checks that the watches end at various times within the drain, and deliver all earlier
-// changes. A watch with bookmarks ends with a bookmark from which its client can resume.
+// TestDrain checks that the watches end at various times within the drain, and deliver all changes
+// before their end. A watch with bookmarks ends with a bookmark from which its client can resume. A
+// watch from a future resourceVersion receives nothing.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 1<<20, nil)

@@ -152,8 +152,8 @@ func (lc *largeCache) stall(query string) (v *valve, done <-chan struct{}, end f
 }
 
 // TestStalledWatchesAreCounted checks that the cache counts the old versions of an object that
-// stalled watches retain. It checks this for each kind of selector that the hub serves. The watches
-// have started at different versions.
+// stalled watches retain. It checks this for selectors by namespace, name, field, label and shard,
+// which the hub serves. The watches have started at different versions.
 func TestStalledWatchesAreCounted(t *testing.T) {
 	const stalled = 3
 	for _, query := range []string{
@@ -225,7 +225,8 @@ func TestTakenChangesAreCounted(t *testing.T) {
 	})
 }
 
-// expectNothingBeyondLog fails the test if BacklogBytes counts changes that are in the log.
+// expectNothingBeyondLog fails the test if BacklogBytes counts changes that are in the log. It
+// checks nothing when the log has dropped changes.
 func (lc *largeCache) expectNothingBeyondLog() {
 	lc.t.Helper()
 	if n := lc.cache.BacklogBytes(); len(lc.versions) <= 2*batch && n > 10*largeBytes {

@@ -292,8 +292,9 @@ func TestHubWithBadObject(t *testing.T) {
 var _ changeSource = (*cursorSource)(nil)
 
 // TestEndsOfLateWatchers checks the resourceVersions of DELETED events while a late watcher is
-// caught up. An event has the resourceVersion that the client already has, or the resourceVersion
-// of the deletion. A higher resourceVersion would claim changes that the client has not received.
+// caught up. An event has the resourceVersion that the client already has, or the one at which the
+// object stopped matching. A higher resourceVersion would claim changes that the client has not
+// received.
 func TestEndsOfLateWatchers(t *testing.T) {
 	for _, query := range []string{"labelSelector=color%3Dred", "labelSelector=color!%3Dblue"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -171,8 +171,8 @@ func TestFloodOfSelectors(t *testing.T) {
 	})
 }
 
-// TestIndexThatCannotBeMade checks that the cache builds no index if it cannot read an object, and
-// still answers requests.
+// TestIndexThatCannotBeMade checks that the cache builds no index if it cannot read one of the
+// objects.
 func TestIndexThatCannotBeMade(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// pausing is a client that pauses after each streamBuffer bytes.
+// pausing is a slow client: for each streamBuffer bytes, it needs the time pause.
 type pausing struct {
 	*recorder
 	pause time.Duration

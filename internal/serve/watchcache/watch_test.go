@@ -30,8 +30,9 @@ var redQueries = []string{
 }
 
 // TestWatchesAgainstModel blocks watchers at random while objects change; the log is much too short
-// for them. In the end, each client has exactly the current objects. The same holds for a client
-// that loses its connection after any event and resumes there.
+// for them. In the end, each client must have exactly the current red objects. A client that loses
+// its connection after any event and resumes there must be able to receive every deletion that it
+// still lacks.
 func TestWatchesAgainstModel(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -140,8 +141,10 @@ func replay(t *testing.T, events []string) map[string]uint64 {
 	return state
 }
 
-// resumeAnywhere ends the stream after each event, and lets a client resume there and receive every
-// later change. In the end, this client must not have an object that is no longer red.
+// resumeAnywhere considers a client that loses its connection after any of the events, and resumes
+// from its resourceVersion. It receives only changes after this resourceVersion. So it must not
+// have an object that is not red at this resourceVersion or at any later one: no later change would
+// delete the object.
 func resumeAnywhere(t *testing.T, events []string, history map[uint64]map[string]uint64, tc *testCache) {
 	t.Helper()
 	state, last := map[string]uint64{}, uint64(0)

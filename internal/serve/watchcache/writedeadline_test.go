@@ -196,8 +196,9 @@ func (w *trickler) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestTrickledState checks that a client that reads a state in small parts, each in a short time,
-// cannot retain the state forever. A slow client that exceeds the required rate receives all of it.
+// TestTrickledState checks that a client that reads a state in small parts, with a long pause
+// before each part, cannot retain the state forever. A slow client that exceeds the required rate
+// receives all of it.
 func TestTrickledState(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const size = 20 << 10
