@@ -35,7 +35,7 @@ func dryRun(r *http.Request) bool { return r.URL.Query().Get("dryRun") == metav1
 const generateTries = 8
 
 // insert stores a new object and returns its stored bytes. It reads random to generate the uid, and
-// the name of an object with generateName.
+// the name of an object with generateName. If dry is true, it stores nothing.
 func (s *Server) insert(res *servedResource, o object, namespace string, dry bool, random io.Reader) ([]byte, error) {
 	if err := s.prepare(res, o, namespace, random); err != nil {
 		return nil, err

@@ -13,9 +13,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestGenerations checks the generation of new objects of each kind, and which changes increment
-// the generation. The generation of a PriorityClass never changes, and the generation of a
-// CSIDriver starts at 0.
+// TestGenerations checks, for many kinds, the generation of a new object, and which changes
+// increment the generation. The generation of a PriorityClass never changes, and the generation of
+// a CSIDriver starts at 0.
 func TestGenerations(t *testing.T) {
 	const spec = `{"spec":{"x":"y"}}`
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {

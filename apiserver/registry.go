@@ -103,8 +103,8 @@ func (s *Server) register(r Resource, goType reflect.Type, how strategy) error {
 }
 
 // Unregister removes one version of a custom resource. If it was the last version, Unregister also
-// deletes the objects: watchers receive the deletions, and then their watches end. It reports
-// whether the version was registered.
+// deletes the objects: watchers receive the deletions, and then their watches end. It returns false
+// for a built-in or unknown version.
 func (s *Server) Unregister(gvr schema.GroupVersionResource) bool {
 	return s.unregister(gvr)
 }

@@ -36,7 +36,7 @@ type Server struct {
 	requests sync.WaitGroup // running calls of serve; no more are added after closed is set
 }
 
-// ErrClosed is returned by the methods of a closed server.
+// ErrClosed is returned by Start, Run and Register when the server is closed.
 var ErrClosed = errors.New("apiserver: closed")
 
 // firstVersion is the resourceVersion of an empty server. The server answers 410 to requests for

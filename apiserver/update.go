@@ -70,7 +70,7 @@ const modifiedMessage = "the object has been modified; please apply your changes
 // receives a copy of the object. If the result of change has a resourceVersion, it must be the
 // current resourceVersion. If the result has none, the update is unconditional, which some kinds do
 // not permit. If the object is being deleted and the result has no finalizers, update deletes the
-// object.
+// object. If dry is true, update stores nothing.
 func (s *Server) update(res *servedResource, q request.Path, dry bool, change func(object) (object, error)) ([]byte, error) {
 	st := res.storage
 	st.mu.Lock()

@@ -134,8 +134,9 @@ type onlyLists struct{ *cache.ListWatch }
 func (onlyLists) IsWatchListSemanticsUnSupported() bool { return true }
 
 // dependentList uses a List that sends several requests. It starts with pods in one namespace, and
-// in a second round with pods in several namespaces. It then changes pods, creates one in a new
-// namespace, and makes the informer list again. The informer must store the objects of each List.
+// in a second round with pods in several namespaces. It then changes a pod, creates another pod in
+// a new namespace, and makes the informer list again. The informer must store the objects of each
+// List.
 func dependentList(s *storyRun) {
 	for n := range 2 {
 		var lists atomic.Int32
