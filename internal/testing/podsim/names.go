@@ -9,9 +9,9 @@ import (
 // Names of the populations, whose objects package populations creates.
 const (
 	Alike  = "alike"  // pods with the same fields
-	Unlike = "unlike" // pods of workloads that share neither fields nor text
+	Unlike = "unlike" // pods of workloads with different text and different sets of fields
 	Mixed  = "mixed"  // unlike pods and the objects of other kinds
-	Random = "random" // pods that share nothing
+	Random = "random" // pods that share hardly any text
 )
 
 // Populations returns the names of all populations. The default population is the first.

@@ -11,7 +11,7 @@ import (
 )
 
 // nodeStride is the distance between the node numbers of successive pods. It is a prime, so that
-// every node gets the same number of pods.
+// the numbers of pods of two nodes differ by at most one.
 const nodeStride = 1_000_003
 
 func (p *Pods) podWithoutFields(i int) *corev1.Pod {

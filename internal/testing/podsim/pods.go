@@ -53,10 +53,10 @@ func New(n int, seed uint64) *Pods {
 	return p
 }
 
-// NewUnlike returns a set like that of New, but its workloads share neither fields nor text: each
-// workload has different numbers of containers, variables, arguments, volumes and annotations.
-// Every fifth pod belongs to no workload, has no label "app", and differs from all other pods. A
-// pod has about 8.3 KB as protobuf.
+// NewUnlike returns a set like that of New, but its workloads differ in their text and in which
+// fields are set: they have different numbers of containers, variables, arguments, volumes and
+// annotations. Every fifth pod belongs to no workload, has no label "app", and differs from all
+// other pods. A pod has about 8.3 KB as protobuf.
 func NewUnlike(n int, seed uint64) *Pods { return newPods(unlike, n, seed) }
 
 // NewRandom returns a set like that of New, but its pods share only the names of namespaces and
@@ -85,8 +85,9 @@ func (p *Pods) Len() int { return p.n }
 
 // Pod creates pod i, for 0 ≤ i < Len. It panics for any other i. The caller owns the pod. Like an
 // object of a typed client, the pod has no kind and no apiVersion. It also has no resourceVersion.
-// Names are unique within a namespace, and uids within the set. Pods with successive i are replicas
-// of one app, except in a set of NewRandom, where each app has one pod.
+// Names are unique within a namespace, and uids within the set. The pods 0 to 19, 20 to 39 and so
+// on are the replicas of one app. In a set of NewUnlike, every fifth pod belongs to no app, and in
+// a set of NewRandom, each app has one pod.
 func (p *Pods) Pod(i int) *corev1.Pod {
 	if i < 0 || i >= p.n {
 		panic(fmt.Sprintf("podsim: pod %d of %d", i, p.n))
@@ -125,7 +126,8 @@ func (p *Pods) Apps() []string {
 	return out
 }
 
-// FirstOf returns the index of the first pod of an app. app is an index in Apps.
+// FirstOf returns the index of the first pod of an app. app is an index in Apps. FirstOf is not for
+// sets of NewRandom.
 func (p *Pods) FirstOf(app int) int { return app * replicasPerApp }
 
 // Nodes returns the names of all nodes. Each node runs some of the pods.

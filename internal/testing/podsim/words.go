@@ -80,8 +80,8 @@ func (w *Words) Variable() string {
 	return strings.ToUpper(w.Word() + "_" + Pick(w, nouns...))
 }
 
-// Value returns a typical value of an environment variable, argument or attribute: a number, a word
-// or an address. With Noise it returns random characters.
+// Value returns a typical value of an environment variable, argument or attribute, such as a
+// number, a path or an address. With Noise it returns random characters.
 func (w *Words) Value() string {
 	if w.Noise {
 		return w.Text(w.Between(110, 330))

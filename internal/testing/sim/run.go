@@ -263,7 +263,8 @@ func (r *run) violate(rule string, c *client, format string, args ...any) {
 
 // excused reports whether the checks ignore a violation of this rule by c. If a replica, or a
 // server that serves all LISTs from its cache, lags too long, the client takes it for a restored
-// server. The client may then go back to that server's state.
+// server. The client may then go back to that server's state. Only the rules whose names contain
+// "back", and spurious-delete, can be excused.
 func (r *run) excused(rule string, c *client) bool {
 	if c == nil || !strings.Contains(rule, "back") && rule != "spurious-delete" {
 		return false

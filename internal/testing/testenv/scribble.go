@@ -9,7 +9,8 @@ import (
 // ScribbleOver changes everything that an object may share with another one: the contents of its
 // maps, slices and pointers, and the spare capacity of its slices. Tests use it to check what
 // happens if a caller changes a shared object. ScribbleOver does not change the object's own plain
-// fields, so its name and version remain.
+// fields, so its name and version remain. It also does not change unexported fields, such as those
+// of a time.Time.
 func ScribbleOver(object any) {
 	v := reflect.ValueOf(object)
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {

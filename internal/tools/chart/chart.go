@@ -1,5 +1,5 @@
 // Package chart draws charts as self-contained SVG, in the style of the HTML pages that contain
-// them. It escapes all text in a picture. Pictures and pages follow the reader's colour scheme.
+// them. It escapes the titles and labels. Pictures and pages follow the reader's colour scheme.
 package chart
 
 import (

@@ -85,12 +85,13 @@ func executable() (string, error) {
 // Exec runs a program that Find returned, with this process's standard input, and blocks until the
 // program has ended. It passes interrupts, SIGTERM, SIGHUP and SIGQUIT to the program; the third
 // signal kills the program. On Linux the program receives SIGTERM, perhaps several times, if this
-// process is killed. The error is an ExitCode if the program failed, and nil if it was interrupted
-// and ended cleanly.
+// process is killed. The error is an ExitCode if the program returned an exit code other than 0,
+// and nil if it was interrupted and ended cleanly.
 //
 // A terminal sends interrupts to its foreground process group. A program that reads the terminal
-// must be in that group, so the terminal sends it the first interrupt. Any other program gets a
-// separate group, if the system has groups, so that it receives each signal once.
+// must be in that group, so the terminal sends it the interrupts. If the first signal is an
+// interrupt, Exec then does not pass it on. Any other program gets a separate group, if the system
+// has groups, so that it receives each signal once.
 func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Writer) error {
 	signals := make(chan os.Signal, 4) // capacity: more signals than users send before they give up
 	signal.Notify(signals, handedOn()...)

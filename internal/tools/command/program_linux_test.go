@@ -29,7 +29,7 @@ func terminal(t *testing.T) (user, program *os.File) {
 }
 
 // TestExecTerminal checks that a program that Exec runs on a terminal can read the terminal, and
-// receives each interrupt of the terminal once.
+// receives the first interrupt of the terminal once.
 func TestExecTerminal(t *testing.T) {
 	user, program := terminal(t)
 	cmd := outer(innerCounts)

@@ -158,8 +158,8 @@ func (h whole) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// heldBody is a ResponseWriter that stores the written bytes. Each piece has the size of its write,
-// without spare capacity.
+// heldBody is a ResponseWriter that stores the written bytes. It stores each write as a separate
+// piece: one growing buffer would take more memory than the bytes need.
 type heldBody struct {
 	http.ResponseWriter
 	code   int

@@ -34,7 +34,7 @@ type ServerSpec struct {
 	// WatchBuffer limits how many changes may wait for a watch; the server closes a watch with more.
 	// See apiserver.Faults. 0: no limit.
 	WatchBuffer int
-	// Whole makes the server build each LIST in memory before it sends the LIST.
+	// Whole makes a server with Metrics build each LIST in memory before it sends the LIST.
 	Whole bool
 }
 
