@@ -38,7 +38,7 @@ var (
 	tokenSubresource    = newSubresource("token", authenticationv1.SchemeGroupVersion, &authenticationv1.TokenRequest{}, "create")
 )
 
-func init() { // not in the declarations: these functions use the variables
+func init() { // in the declarations this would be a cycle: the methods use the variables
 	scaleSubresource.serve = (*Server).serveScale
 	evictionSubresource.serve = (*Server).evict
 	tokenSubresource.serve = (*Server).issueToken

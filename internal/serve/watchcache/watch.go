@@ -617,7 +617,7 @@ func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *changeQue
 	}
 	add(changes)
 	more := make([]store.Change, batch)
-	for complete = true; wt.source.Pending() > 0 || relisted; { // ends: no writer is faster
+	for complete = true; wt.source.Pending() > 0 || relisted; { // ends, because writers are slower than this loop
 		if relisted && now == 0 {
 			observe()
 		}
