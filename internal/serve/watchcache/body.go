@@ -23,14 +23,14 @@ type Payer struct {
 	Level  int
 	Share  string
 	// Most is the number of bytes that the share may use of the budget; 0 or less: no bound. While the
-	// share uses more than half of Most, LISTs are not compressed.
+	// share uses more than half of Most, responses are not compressed.
 	Most int64
 }
 
 type payerKey struct{}
 
-// WithPayer returns a context for a LIST or GET whose unread response is charged to p. Without a
-// Payer, the bytes of a response are not counted.
+// WithPayer returns the context of a request. The unread response of a LIST or GET, and the buffers
+// of a compressed WATCH, are charged to p. Without a Payer, these bytes are not counted.
 func WithPayer(ctx context.Context, p *Payer) context.Context {
 	return context.WithValue(ctx, payerKey{}, p)
 }

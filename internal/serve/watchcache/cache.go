@@ -41,14 +41,15 @@ type Config struct {
 	// Flush decides how long a watcher waits between two writes while changes arrive continuously.
 	// nil: the watcher writes each change immediately.
 	Flush *FlushPacer
-	// ExpireLate ends a watch with 410 Expired in two cases: the watch has fallen behind the change
-	// log, or a relist found the watch's next change, which may then replace several changes. false:
-	// the cache sends such a watch one change per key instead.
+	// ExpireLate ends a watch with 410 Expired in two cases: the watch is so slow that the cache
+	// coalesced its changes, or a relist found the watch's next change, which may then replace several
+	// changes. false: the cache sends such a watch one change per key instead.
 	ExpireLate bool
 	// WatchBuffer is called at the start of each watch and returns how many changes may wait for the
 	// watch. If more changes wait, the cache closes the watch without an error, as kube-apiserver's
 	// watch cache does with a watcher whose buffer is full. WatchBuffer is for tests and
-	// demonstrations. If it is nil or returns 0, the cache never closes a slow watch for that reason.
+	// demonstrations. If it is nil or returns 0, or if the hub serves the watch, the cache never
+	// closes a slow watch for that reason.
 	WatchBuffer func() int
 	// Closed is the error with which the cache answers requests after Close. nil: 503.
 	Closed error
@@ -106,7 +107,8 @@ const (
 	writeTimeout = 5 * time.Minute
 )
 
-// New returns a cache. It fails if a field path does not exist in the resource's type.
+// New returns a cache. It fails if a field path does not exist in the resource's type, or if a
+// field with Indexed does not have exactly one path.
 func New(cfg Config) (*Cache, error) {
 	r := cfg.Resource
 	if r.ListKind == "" {
@@ -170,8 +172,9 @@ func (cfg *Config) setDefaults() {
 // Close ends all watches and does not wait for them to end. A watch that is waiting when Close is
 // called first sends all changes that the cache has. A watch that is sending when Close is called
 // sends the remaining changes only if they fit into one batch. In both cases, if the client
-// requested bookmarks, the watch ends with a last bookmark. A watch that is still being caught up
-// after closeGrace ends without a bookmark. Later requests receive Config.Closed.
+// requested bookmarks, the watch ends with a last bookmark. A watch that is sending its initial
+// events ends without the rest of them. A watch that is still being caught up after closeGrace ends
+// without a bookmark. Later requests receive Config.Closed.
 func (c *Cache) Close() {
 	c.close()
 	c.readWrites.close(closeGrace)

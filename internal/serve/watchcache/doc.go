@@ -1,10 +1,10 @@
 // Package watchcache serves GET, LIST and WATCH of the Kubernetes API from a [store.Store], in
 // protobuf and in JSON. Package apiserver adds routing and writes.
 //
-// Most watchers wait at a cursor in the store's change log, so a slow watcher costs little. The
-// cache does not close a slow watcher, except in three cases: one write to it blocks for five
-// minutes; it reads its initial events slower than 32 KiB per second after the first minute; or the
-// cache's owner calls [Cache.Shed].
+// Most watchers wait at a cursor in the store's change log, so a slow watcher costs little. With
+// the default Config, the cache does not close a slow watcher, except in three cases: one write to
+// it blocks for five minutes; it reads its initial events slower than 32 KiB per second after the
+// first minute; or the cache's owner calls [Cache.Shed].
 //
 // If a watcher's selector has an exact requirement (a namespace, name, field, label or shard), the
 // watcher has no cursor of its own: it subscribes to the hub. The hub reads each change once, and
@@ -13,9 +13,9 @@
 // up, and then subscribes.
 //
 // If an event's encoding differs from the stored one, such as JSON from protobuf, the cache encodes
-// the event once for all watchers. A LIST reads a snapshot or an index and writes stored bytes. The
-// cache evaluates a label selector once per label set. It builds other indexes on demand, for
-// requirements that clients use repeatedly.
+// the event once for all watchers. A LIST reads a snapshot or an index and writes stored bytes.
+// With Config.LabelSets, the cache evaluates a label selector once per label set. It builds other
+// indexes on demand, for requirements that clients use repeatedly.
 //
 // # Files
 //

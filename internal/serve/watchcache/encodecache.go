@@ -145,7 +145,7 @@ type sharedBody struct {
 	// readers contains the Payer of each GET, in the order of the GETs. readers[0] pays for the body.
 	// The lock of sharedBodies guards readers.
 	readers []*Payer
-	charge  *budget.Charge // nil: readers[0] has no Payer
+	charge  *budget.Charge // nil: the first GET had no Payer
 }
 
 // get returns the body of an object in a representation. It calls encode unless another GET has

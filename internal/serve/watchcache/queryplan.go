@@ -155,7 +155,8 @@ type distinctSets struct {
 type labelValue struct{ key, value string }
 
 const (
-	// minObjectsPerSet is the least mean number of objects per set at which plans use the sets.
+	// minObjectsPerSet is the least mean number of objects per set at which plans use more than
+	// minToUseSets sets.
 	minObjectsPerSet = 4
 	// If another index leaves at most minToUseSets candidates, a plan does not use the sets.
 	minToUseSets = 64

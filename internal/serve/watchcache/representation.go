@@ -60,8 +60,8 @@ func (c *Cache) canServe(mr request.MediaRange) bool {
 }
 
 // checkForm returns an error if the client requested PartialObjectMetadataList and the response is
-// one object, or if it requested PartialObjectMetadata and the response is a list. list says that
-// the response is a list.
+// one object, or if it requested PartialObjectMetadata and the response is a list. It also returns
+// the error of checkRows. list says that the response is a list.
 func (rep *representation) checkForm(list bool) error {
 	switch {
 	case rep.Shape != request.MetadataOnly || rep.List == list:

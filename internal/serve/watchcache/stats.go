@@ -21,7 +21,7 @@ type Stats struct {
 	// Changes counts the changes in the store after the first list. Each counts once, even without a
 	// watcher [events_dispatched_total].
 	Changes uint64
-	// Gets counts GETs. Reads of collections are in Indexes.
+	// Gets counts GETs of objects that exist. Reads of collections are in Indexes.
 	Gets uint64
 
 	// Watches counts started watches. Selective is the number of open watches that the hub serves.
@@ -30,8 +30,8 @@ type Stats struct {
 	// InitialEvents, Events and Bookmarks count the events sent to all watchers. InitialEvents counts
 	// the events of the initial states of watches [init_events_total].
 	InitialEvents, Events, Bookmarks uint64
-	// CaughtUp counts how often a watcher fell behind the log, and the cache caught it up from the
-	// store's current objects.
+	// CaughtUp counts how often a watcher was so slow that the cache coalesced the changes that waited
+	// for it.
 	CaughtUp uint64
 	// Stalled counts connections that the cache closed because a write took longer than
 	// writeTimeout, the client read a state too slowly, or the watch was shed
@@ -46,8 +46,8 @@ type Stats struct {
 	// since the first page.
 	PagedBytes int64
 
-	// Expired counts requests for an expired state, answered 410. TooLarge counts requests for a state
-	// that the cache did not reach in time, answered 504.
+	// Expired counts requests that were answered 410, and watches that ended with 410. TooLarge counts
+	// requests for a state that the cache did not reach in time, answered 504.
 	Expired, TooLarge uint64
 	// Waits counts requests that waited for the cache to become fresh enough. WaitSeconds is the sum
 	// of these waits [read_wait_seconds].
@@ -68,7 +68,7 @@ type Stats struct {
 // IndexStats describes one index, or the table.
 type IndexStats struct {
 	// Name is "f:" followed by a field, or "l:" followed by a label, as in kube-apiserver's metrics.
-	// It is empty for the table.
+	// It is "label sets" for the index of Config.LabelSets, and empty for the table.
 	Name string
 	// Lists counts LISTs answered from the index [apiserver_cache_list_total]. States counts
 	// initial states of watches.

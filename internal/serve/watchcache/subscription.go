@@ -138,7 +138,7 @@ func (s *subscription) drop() {
 	s.queue.close()
 }
 
-// Pending returns the number of coalesced changes in the queue.
+// Pending returns the number of queued changes if the queue coalesces, and 0 otherwise.
 func (s *subscription) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -189,9 +189,10 @@ func (wt *watcher) releaseScratch() {
 	wt.matcher.forget()
 }
 
-// start opens the source of changes. It first sends the initial state if the client requested it.
-// Otherwise the changes start after the resourceVersion of the request, which the cache must have
-// reached. If the request has no resourceVersion, they start with the next change.
+// start opens the source of changes. If the client requested the initial state, start sends that
+// state, and the changes start after it. Otherwise the changes start after the resourceVersion of
+// the request, which the cache must have reached. If the request has no resourceVersion, they start
+// with the next change.
 func (wt *watcher) start() error {
 	c := wt.cache
 	if wt.initial {
@@ -516,11 +517,11 @@ func (wt *watcher) relisted(ch store.Change) bool {
 }
 
 // catchUp sends changes that may each replace several earlier changes. Such changes have two
-// causes: the watcher has fallen behind the log, or a relist found the changes. catchUp first sends
-// the deletions of objects that no longer match, with the resourceVersion that the client already
-// has. Otherwise the client could miss such a deletion if it disconnects between these events and
-// resumes from its last resourceVersion. The change that ended the match may be older than this
-// resourceVersion, and later changes of the object do not match.
+// causes: the watcher is so slow that its changes were coalesced, or a relist found the changes.
+// catchUp first sends the deletions of objects that no longer match, with the resourceVersion that
+// the client already has. Otherwise the client could miss such a deletion if it disconnects between
+// these events and resumes from its last resourceVersion. The change that ended the match may be
+// older than this resourceVersion, and later changes of the object do not match.
 //
 // That order is not enough if the client resumes at a server that has the intermediate states. At
 // such a server, the object may already not match at this resourceVersion, so the client receives
@@ -617,7 +618,7 @@ func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *changeQue
 	}
 	add(changes)
 	more := make([]store.Change, batch)
-	for complete = true; wt.source.Pending() > 0 || relisted; { // ends, because writers are slower than this loop
+	for complete = true; wt.source.Pending() > 0 || relisted; { // ends: writers are slower
 		if relisted && now == 0 {
 			observe()
 		}
