@@ -91,8 +91,8 @@ func TestCaptured(t *testing.T) {
 					return newInformer(spied{toolscache.ToListerWatcherWithContext(lw), items}, example, resync, indexers)
 				},
 			}))
-			// The informer must capture the response although this object states a wrong kind:
-			// controller-runtime ignores the kind of typed objects.
+			// The informer must capture the response although odd states a wrong apiVersion, core/v1
+			// instead of v1: controller-runtime ignores the apiVersion and kind of typed objects.
 			odd := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "core/v1", Kind: "Pod"}}
 			for _, o := range []client.Object{odd, untyped(podKind), metadataOf(podKind)} {
 				s.informer(c, o)

@@ -58,7 +58,8 @@ type List interface {
 	Meta() wire.ListMeta
 	// Encoding returns the encoding of the items' bytes.
 	Encoding() wire.Encoding
-	// Offset returns the number of bytes of the decompressed body up to the end of the last item.
+	// Offset returns the number of bytes of the decompressed body up to the end of the item that Next
+	// returned last.
 	Offset() int64
 	// Close ends the request and frees the connection. It does not wait for the server. A concurrent
 	// Next returns an error. Only the first call has an effect.

@@ -186,7 +186,7 @@ func (x *valueIndex) eachValue(yield func(string) bool) {
 
 func unknownIndex(name string) error { return fmt.Errorf("index %q: %w", name, ErrUnknownIndex) }
 
-// indexOps are the changes of indexes by label or field that the changes of a batch cause.
+// indexOps contains the entries that a batch adds to the byte indexes and removes from them.
 type indexOps struct {
 	list  []indexOp
 	arena []byte // the values of list

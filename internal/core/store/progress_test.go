@@ -59,9 +59,9 @@ func TestSyncedAtItsVersion(t *testing.T) {
 	}
 }
 
-// TestWaitAfterRestore checks WaitResourceVersion after a writer has found a restore. It must wait
-// until all writers have listed again or are removed, even if their versions before the restore
-// were higher.
+// TestWaitAfterRestore checks WaitResourceVersion after a writer has found a restore. It must not
+// return before each writer has listed again or is removed. A version that a writer had before the
+// restore must not count, even if it is higher than the version that the caller waits for.
 func TestWaitAfterRestore(t *testing.T) {
 	list := func(w *Writer) {
 		w.BeginReplace(false)

@@ -15,8 +15,9 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// fakeBench is a weir-bench that prints the ratio 0.5 for each figure, or the ratio in the file
-// "ratio". It adds a line to the file "measured". Both files are in the checkout, where it runs.
+// fakeBench is a weir-bench that prints the ratio 0.5 for each figure. If the file "ratio" exists,
+// the ratio of cpuSeconds is the one in that file. Each run adds a line to the file "measured".
+// Both files are in the checkout, where fakeBench runs.
 const fakeBench = `package main
 
 import (
