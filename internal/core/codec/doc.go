@@ -24,7 +24,8 @@
 //   - Shared values: callers of [Codec.DecodeShared] only read the decoded objects. So objects
 //     share slices, maps and pointers whose bytes are equal, such as the probes and resources of a
 //     workload's pods. Of the metadata they share only the bytes of managed fields. Similar pods
-//     then need a third of the memory.
+//     then need a third of the memory. What an object does not share is one allocation; otherwise
+//     kube-scheduler's peak is 7 % higher.
 //
 // Objects that Decode returns share only strings. The generated Unmarshal decodes unusual types and
 // bytes: fields out of the order of their numbers, packed numbers, deep nesting, and malformed

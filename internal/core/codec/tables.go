@@ -15,6 +15,7 @@ type tables struct {
 	message   *message  // nil if Unmarshal must decode all objects
 	fields    []*field  // by index: the fields of the struct and of all structs inside it
 	templates templates
+	shapes    shapes
 }
 
 // compile builds the tables, about 200 KB for a pod. It runs in the first call that decodes an
@@ -72,10 +73,12 @@ func (d *decoder) decode(s *scratch, raw []byte) (image unsafe.Pointer, ok bool)
 	if !d.tokenize(s, raw) {
 		return nil, false
 	}
-	if !s.sharing {
-		if t := d.templateOf(s); t != nil {
-			return s.copyTemplate(t)
-		}
+	if s.sharing {
+		image = d.allocate(s, d.shapes.find(d.goType, s))
+		return image, s.decode(image, s.tokens)
+	}
+	if t := d.templateOf(s); t != nil {
+		return s.copyTemplate(t)
 	}
 	image = d.allocate(s, nil)
 	return image, s.decode(image, s.tokens)

@@ -63,8 +63,9 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestShared checks that objects from DecodeShared share their equal parts, except the metadata. An
-// object from Decode must share none of these parts.
+// TestShared checks that objects from DecodeShared share their equal parts, except the metadata, and
+// that the parts that they do not share are one allocation. An object from Decode must share no
+// part.
 func TestShared(t *testing.T) {
 	d := decoderFor(reflect.TypeFor[*corev1.Pod]())
 	d.once.Do(d.compile)
@@ -95,6 +96,15 @@ func TestShared(t *testing.T) {
 	}
 	if list := a.Spec.Tolerations; cap(list) > len(list) {
 		t.Error("who appends to a shared slice writes into it")
+	}
+	raw := pod(*sim.Pod(0))
+	allocated := testing.AllocsPerRun(100, func() {
+		s.sharing = true
+		d.decode(s, raw)
+		s.reset()
+	})
+	if allocated > 15 { // with an allocation for each piece, 27
+		t.Errorf("%v allocations for an object whose shape is known", allocated)
 	}
 }
 

@@ -4,6 +4,7 @@ package codec
 
 import (
 	"bytes"
+	"encoding/binary"
 	"maps"
 	"reflect"
 	"slices"
@@ -268,6 +269,41 @@ func newShape(root reflect.Type, s *scratch) *shape {
 		sh.offsets = append(sh.offsets, sh.goType.Field(i+1).Offset)
 	}
 	return sh
+}
+
+// shapes contains shapes for objects that share values, which no template fits. Like a template, a
+// shape is made at the second occurrence of its pieces, and at most maxTemplates are kept. shapes is
+// safe for concurrent use.
+type shapes struct {
+	mu   sync.RWMutex
+	kept map[string]*shape           // by scratch.key
+	seen [maxTemplates]atomic.Uint64 // hashes of keys without a shape, each at hash % maxTemplates
+}
+
+// find returns the shape for the tokens of s, or nil if each piece must be allocated separately.
+func (h *shapes) find(root reflect.Type, s *scratch) *shape {
+	s.key = s.key[:0]
+	for _, at := range s.pieces {
+		t := &s.tokens[at]
+		s.key = binary.LittleEndian.AppendUint64(s.key, uint64(t.field)<<32|uint64(t.count))
+	}
+	h.mu.RLock()
+	found, full := h.kept[string(s.key)], len(h.kept) >= maxTemplates
+	h.mu.RUnlock()
+	hash := hashOf(s.key)
+	if found != nil || full || h.seen[hash%maxTemplates].Swap(hash) != hash {
+		return found
+	}
+	made := newShape(root, s)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.kept == nil {
+		h.kept = map[string]*shape{}
+	}
+	if made != nil && len(h.kept) < maxTemplates {
+		h.kept[string(s.key)] = made
+	}
+	return made
 }
 
 // room returns zeroed memory for the next piece: count elements of field f.
