@@ -63,8 +63,8 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestShared checks that objects from DecodeShared share their equal parts, except the metadata, and
-// that the parts that they do not share are one allocation. An object from Decode must share no
+// TestShared checks that objects from DecodeShared share their equal parts, except the metadata,
+// and that the parts that they do not share are one allocation. An object from Decode must share no
 // part.
 func TestShared(t *testing.T) {
 	d := decoderFor(reflect.TypeFor[*corev1.Pod]())

@@ -272,8 +272,8 @@ func newShape(root reflect.Type, s *scratch) *shape {
 }
 
 // shapes contains shapes for objects that share values, which no template fits. Like a template, a
-// shape is made at the second occurrence of its pieces, and at most maxTemplates are kept. shapes is
-// safe for concurrent use.
+// shape is made at the second occurrence of its pieces, and at most maxTemplates are kept. shapes
+// is safe for concurrent use.
 type shapes struct {
 	mu   sync.RWMutex
 	kept map[string]*shape           // by scratch.key
