@@ -3,16 +3,14 @@ package review
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/proxy/internal/seats"
@@ -182,19 +180,6 @@ func (a *Authorizer) PermissionOf(who user.Info, q *request.Request) (by, part *
 func Unauthorized() error { return apierrors.NewUnauthorized("Unauthorized") }
 
 // Forbidden returns kube-apiserver's 403.
-func Forbidden(attrs *authorizer.AttributesRecord) error {
-	if !attrs.ResourceRequest {
-		why := fmt.Sprintf("User %q cannot %s path %q", attrs.User.GetName(), attrs.Verb, attrs.Path)
-		return apierrors.NewForbidden(schema.GroupResource{}, "", errors.New(why))
-	}
-	resource := attrs.Resource
-	if attrs.Subresource != "" {
-		resource += "/" + attrs.Subresource
-	}
-	where := "at the cluster scope"
-	if attrs.Namespace != "" {
-		where = fmt.Sprintf("in the namespace %q", attrs.Namespace)
-	}
-	why := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", attrs.User.GetName(), attrs.Verb, resource, attrs.APIGroup, where)
-	return apierrors.NewForbidden(schema.GroupResource{Group: attrs.APIGroup, Resource: resource}, attrs.Name, errors.New(why))
+func Forbidden(attrs authorizer.Attributes) error {
+	return responsewriters.ForbiddenStatusError(attrs, "")
 }
