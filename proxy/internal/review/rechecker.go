@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,10 +36,9 @@ type Rechecker struct {
 	reviews map[reviewID]*recheckedReview // at most two for each watch
 	due     list.List                     // of *recheckedReview, least recently reviewed first
 	denied  list.List                     // of *recheckedReview with one denial, by retryAt
-	asking  map[*recheckedReview]struct{}
-	last    time.Time // when the last review started
-	timer   *time.Timer
-	closed  bool
+	asking  int                           // reviews in progress
+	last    time.Time                     // when the last review started
+	timer   *time.Timer                   // fires when the next review is due
 }
 
 const (
@@ -65,10 +65,11 @@ type asker func(ctx context.Context, q *recheckedReview, who user.Info) (user.In
 func NewRechecker(period, most, grace time.Duration, authn *Authenticator, authz *Authorizer) *Rechecker {
 	c := &Rechecker{
 		period: period, maxPeriod: max(most, period), grace: grace, authn: authn, authz: authz,
-		reviews: map[reviewID]*recheckedReview{}, asking: map[*recheckedReview]struct{}{},
+		reviews: map[reviewID]*recheckedReview{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.ask = c.askUpstream
+	c.timer = time.AfterFunc(time.Hour, c.fire) // the first watch sets another time
 	return c
 }
 
@@ -229,18 +230,16 @@ func (c *Rechecker) next() (q *recheckedReview, at time.Time) {
 // resetTimer sets the timer to the time of the next review. The caller holds the lock.
 func (c *Rechecker) resetTimer(now time.Time) {
 	q, at := c.next()
-	if q == nil || c.closed || len(c.asking) >= maxConcurrentRechecks {
-		if c.timer != nil {
-			c.timer.Stop()
-		}
-		return
-	}
-	if c.timer == nil {
-		c.timer = time.AfterFunc(at.Sub(now), c.fire)
+	if q == nil || c.isFull() {
+		c.timer.Stop()
 		return
 	}
 	c.timer.Reset(at.Sub(now))
 }
+
+// isFull reports whether no review may start: too many are in progress, or the Rechecker is closed.
+// The caller holds the lock.
+func (c *Rechecker) isFull() bool { return c.asking >= maxConcurrentRechecks || c.ctx.Err() != nil }
 
 // fire makes the next review. The timer calls it in a new goroutine.
 func (c *Rechecker) fire() {
@@ -261,13 +260,13 @@ func (c *Rechecker) startNext() (*recheckedReview, user.Info) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	q, at := c.next()
-	if q == nil || c.closed || len(c.asking) >= maxConcurrentRechecks || at.After(now) {
+	if q == nil || c.isFull() || at.After(now) {
 		c.resetTimer(now)
 		return nil, nil
 	}
 	q.unlist()
 	q.asked, c.last = now, now
-	c.asking[q] = struct{}{}
+	c.asking++
 	c.running.Add(1)
 	if q.action == nil {
 		c.tokens.Add(1)
@@ -283,7 +282,7 @@ func (c *Rechecker) finish(q *recheckedReview, who user.Info, d Decision, now ti
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer func() { c.resetTimer(now) }()
-	delete(c.asking, q)
+	c.asking--
 	if c.reviews[q.id] != q { // the last watch of q has ended in the meantime
 		return nil
 	}
@@ -311,15 +310,9 @@ func (c *Rechecker) confirmLater(q *recheckedReview, d Decision, now time.Time) 
 		delay = min(confirmDelay, c.period)
 	}
 	q.retryAt = now.Add(delay)
-	before := c.denied.Back()
-	for before != nil && before.Value.(*recheckedReview).retryAt.After(q.retryAt) {
-		before = before.Prev()
-	}
 	c.enqueue(q, &c.denied)
-	if before == nil {
-		c.denied.MoveToFront(q.element)
-	} else {
-		c.denied.MoveAfter(q.element, before)
+	for e := q.element.Prev(); e != nil && e.Value.(*recheckedReview).retryAt.After(q.retryAt); e = q.element.Prev() {
+		c.denied.MoveBefore(q.element, e)
 	}
 }
 
@@ -342,15 +335,9 @@ func (c *Rechecker) drop(q *recheckedReview, d Decision, now time.Time) (ended [
 			ended = append(ended, g)
 			continue
 		}
-		part := g.fallback
+		g.reviews = slices.DeleteFunc(g.reviews, func(r *recheckedReview) bool { return r == q })
+		next := c.join(g, q.credential, q.who, g.fallback, now, false)
 		g.fallback = nil
-		for i := range g.reviews {
-			if g.reviews[i] == q {
-				g.reviews = append(g.reviews[:i], g.reviews[i+1:]...)
-				break
-			}
-		}
-		next := c.join(g, q.credential, q.who, part, now, false)
 		if next.confirmed.Before(q.confirmed) {
 			next.confirmed = q.confirmed
 		}
@@ -367,10 +354,9 @@ func (c *Rechecker) drop(q *recheckedReview, d Decision, now time.Time) (ended [
 // Close starts no more reviews, cancels those in progress and waits for them.
 func (c *Rechecker) Close() {
 	c.mu.Lock()
-	c.closed = true
+	c.cancel()
 	c.resetTimer(time.Now())
 	c.mu.Unlock()
-	c.cancel()
 	c.running.Wait()
 }
 
@@ -378,15 +364,8 @@ func (c *Rechecker) Close() {
 func (c *Rechecker) oldestAge(now time.Time) (age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	note := func(q *recheckedReview) { age = max(age, now.Sub(q.asked)) }
-	if e := c.due.Front(); e != nil {
-		note(e.Value.(*recheckedReview))
-	}
-	for e := c.denied.Front(); e != nil; e = e.Next() { // denied is sorted by retryAt
-		note(e.Value.(*recheckedReview))
-	}
-	for q := range c.asking {
-		note(q)
+	for _, q := range c.reviews {
+		age = max(age, now.Sub(q.asked))
 	}
 	return age
 }
