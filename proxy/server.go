@@ -121,7 +121,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		Client: client, Breaker: br, Seats: s.seats.Reviews, Log: o.Log,
 	}
 	if s.authn, err = review.NewAuthenticator(ctx, reviews); err != nil {
-		if _, ok := errors.AsType[*review.FileError](err); ok {
+		if errors.Is(err, review.ErrFile) {
 			return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 		}
 		return nil, fmt.Errorf("proxy: %w", err)

@@ -48,7 +48,7 @@ func reviewBackoff() *wait.Backoff {
 }
 
 // NewAuthenticator returns an Authenticator. ctx bounds the requests that read the published CAs.
-// If a CA file cannot be read, it returns a *FileError.
+// If a CA file cannot be read, the error wraps ErrFile.
 func NewAuthenticator(ctx context.Context, o *Config) (*Authenticator, error) {
 	ttl := o.Trust.TokenTTL
 	a := &Authenticator{
@@ -70,7 +70,7 @@ func NewAuthenticator(ctx context.Context, o *Config) (*Authenticator, error) {
 	for _, file := range []string{o.Trust.ClientCAFile, o.Trust.RequestHeaderCAFile} {
 		// Check the files before trustCallers starts goroutines, which only Close ends.
 		if _, err := os.Stat(file); file != "" && err != nil {
-			return nil, &FileError{err}
+			return nil, fmt.Errorf("%w: %w", ErrFile, err)
 		}
 	}
 	if err := a.trustCallers(ctx, o); err != nil {

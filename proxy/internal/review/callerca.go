@@ -150,7 +150,7 @@ func givenCAs(c *Trust) (*callerCAs, error) {
 func (c *callerCAs) read(purpose, file string) (dynamiccertificates.CAContentProvider, error) {
 	ca, err := dynamiccertificates.NewDynamicCAContentFromFile(purpose, file)
 	if err != nil {
-		return nil, &FileError{err}
+		return nil, fmt.Errorf("%w: %w", ErrFile, err)
 	}
 	c.controllers = append(c.controllers, func(ctx context.Context) { ca.Run(ctx, 1) })
 	return ca, nil

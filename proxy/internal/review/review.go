@@ -5,6 +5,7 @@
 package review
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 
@@ -35,10 +36,5 @@ type Trust struct {
 	TokenTTL, AllowTTL, DenyTTL                          time.Duration
 }
 
-// FileError is returned for a file that cannot be read.
-type FileError struct{ Err error }
-
-func (e *FileError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the error of the file.
-func (e *FileError) Unwrap() error { return e.Err }
+// ErrFile is returned by NewAuthenticator for a CA file that it cannot read.
+var ErrFile = errors.New("cannot read a CA file")

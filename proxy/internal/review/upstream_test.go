@@ -201,7 +201,7 @@ func TestAsksUpstream(t *testing.T) {
 }
 
 // TestMissingCAs checks that the proxy is not ready for lookupTimeout if the upstream publishes no
-// CAs. It also checks that a CA file that does not exist causes a FileError.
+// CAs. It also checks that a CA file that does not exist causes ErrFile.
 func TestMissingCAs(t *testing.T) {
 	_, c, authn, _ := startReviews(t)
 	if !authn.MissesCAs() || authn.Ready(time.Now()) || !authn.Ready(time.Now().Add(lookupTimeout)) || authn.NamesCallerUpstream("X-Remote-User") {
@@ -209,7 +209,7 @@ func TestMissingCAs(t *testing.T) {
 	}
 	c.Trust.ClientCAFile = filepath.Join(t.TempDir(), "none")
 	_, err := NewAuthenticator(t.Context(), c)
-	if file, ok := errors.AsType[*FileError](err); !ok || !errors.Is(err, fs.ErrNotExist) || file.Error() != file.Err.Error() {
+	if !errors.Is(err, ErrFile) || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }
