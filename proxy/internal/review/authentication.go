@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
@@ -105,7 +106,7 @@ func (a *Authenticator) ByCertificate(r *http.Request) (user.Info, error) {
 		if c == nil {
 			continue
 		}
-		resp, ok, err := c.AuthenticateRequest(cloneHeaders(r))
+		resp, ok, err := c.AuthenticateRequest(utilnet.CloneRequest(r))
 		// A refused identity is final: the next authenticator might authenticate the front proxy as the
 		// caller.
 		switch {
@@ -203,9 +204,3 @@ func (a *Authenticator) NamesCallerUpstream(header string) bool {
 
 // Run runs the controllers that keep the CAs current, until ctx ends.
 func (a *Authenticator) Run(ctx context.Context) { runAll(ctx, a.controllers) }
-
-func cloneHeaders(r *http.Request) *http.Request {
-	c := r.WithContext(r.Context())
-	c.Header = r.Header.Clone()
-	return c
-}

@@ -182,10 +182,9 @@ func ReadImpersonation(h http.Header) (*transport.ImpersonationConfig, error) {
 	}
 	switch {
 	case to.UserName != "":
+		return to, nil
 	case to.UID == "" && len(to.Groups) == 0 && len(to.Extra) == 0:
 		return nil, nil
-	default:
-		return nil, apierrors.NewBadRequest("requested to impersonate groups, a uid or extras without impersonating a user")
 	}
-	return to, nil
+	return nil, apierrors.NewBadRequest("requested to impersonate groups, a uid or extras without impersonating a user")
 }

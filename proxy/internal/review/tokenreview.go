@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
@@ -13,50 +14,38 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// acquireReview takes a seat for the review of a request's token. A seat is the right to make one
-// review. acquireReview blocks while all seats are in use, and returns false if it got none. If it
-// returns true, the caller must call release.
-func (a *Authenticator) acquireReview(r *http.Request, id [sha256.Size]byte) (release func(), ok bool) {
-	f := seats.Flow{Level: seats.NewTokens, Caller: conn.Source(r.RemoteAddr), Token: seats.TokenKey(id)}
-	if last, met := a.tokenAnswers.get(id); met {
-		f = seats.ReviewFlow(last.user)
-	}
-	return func() { a.seats.Release(f) }, a.seats.Acquire(r.Context(), f)
-}
-
-// review asks the upstream for the user of a token.
+// review asks the upstream for the user of a token. It first waits for a seat, which is the right to
+// make one review, unless opts.uncached is set.
 func (a *Authenticator) review(r *http.Request, id [sha256.Size]byte, opts Options) (user.Info, Decision) {
+	tokens := a.uncachedTokens
 	if !opts.uncached {
-		release, ok := a.acquireReview(r, id)
-		if ok {
-			defer release()
+		tokens = a.tokens
+		f := seats.Flow{Level: seats.NewTokens, Caller: conn.Source(r.RemoteAddr), Token: seats.TokenKey(id)}
+		if who, known := a.Known(id); known {
+			f = seats.ReviewFlow(who)
+		}
+		seated := a.seats.Acquire(r.Context(), f)
+		if seated {
+			defer a.seats.Release(f)
 		}
 		switch _, answered := a.answerWithin(id, opts.Grace); {
 		case answered && a.breaker.open():
 			return nil, Unreachable
-		case !ok:
+		case !seated:
 			return nil, Overloaded
 		}
 	}
-	tokens := a.tokens
-	if opts.uncached {
-		tokens = a.uncachedTokens
-	}
 	begun := a.breaker.begin()
-	resp, ok, err := tokens.AuthenticateRequest(cloneHeaders(r))
-	d := Deny
+	resp, ok, err := tokens.AuthenticateRequest(utilnet.CloneRequest(r))
 	switch {
 	case err != nil && !saysNo(err):
-		d = begun.classify(r.Context(), err)
-	case err != nil:
-	case ok:
+		return nil, begun.classify(r.Context(), err)
+	case err == nil && ok:
 		a.Remember(resp.User, id)
 		return resp.User, Allow
 	}
-	if d == Deny {
-		a.tokenAnswers.remove(id)
-	}
-	return nil, d
+	a.tokenAnswers.remove(id)
+	return nil, Deny
 }
 
 // saysNo reports whether err says that the upstream rejects the token. The library returns the
