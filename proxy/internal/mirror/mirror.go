@@ -46,6 +46,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/lru"
 
 	"github.com/weirproject/weir/internal/core/reflector"
@@ -124,16 +125,10 @@ func (m *Mirror) Run(ctx context.Context) {
 	for _, res := range named {
 		m.runs.Go(func() { _ = res.run(ctx) })
 	}
-	ticker := time.NewTicker(budgetInterval)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
-		select {
-		case <-ticker.C:
-			m.Evict(time.Now())
-			m.shedWatches()
-		case <-ctx.Done():
-		}
-	}
+	wait.UntilWithContext(ctx, func(context.Context) {
+		m.Evict(time.Now())
+		m.shedWatches()
+	}, budgetInterval)
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
@@ -88,23 +89,17 @@ func (a *Authenticator) trustCallers(ctx context.Context, o *Config) error {
 // lookUp tries to read the published CAs until it succeeds, and then keeps them current until ctx
 // ends.
 func (a *Authenticator) lookUp(ctx context.Context, o *Config) {
-	ticker := time.NewTicker(o.Lookup)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
-		cas, err := a.cas.Load().withPublished(ctx, o)
-		if err != nil {
-			continue
-		}
-		a.cas.Store(cas)
-		o.Log.Info("the CAs of the upstream are trusted from now on")
-		cas.run(ctx)
+	var cas *callerCAs
+	err := wait.PollUntilContextCancel(ctx, o.Lookup, false, func(ctx context.Context) (_ bool, err error) {
+		cas, err = a.cas.Load().withPublished(ctx, o)
+		return err == nil, nil
+	})
+	if err != nil { // ctx has ended
 		return
 	}
+	a.cas.Store(cas)
+	o.Log.Info("the CAs of the upstream are trusted from now on")
+	cas.run(ctx)
 }
 
 // Ready reports whether the proxy can verify the certificates of callers: it has read each
