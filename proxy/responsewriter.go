@@ -90,10 +90,8 @@ func (a *responseWriter) end() {
 // read the error does not occupy these places.
 func (a *responseWriter) leave() {
 	a.left = true
-	if a.reviewed != nil {
-		a.reviewed.EndReview()
-		a.reviewed = nil
-	}
+	a.reviewed.EndReview()
+	a.reviewed = nil
 	a.seat.Release()
 	if a.slot != nil {
 		a.slot.Release()

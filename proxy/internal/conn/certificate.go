@@ -173,15 +173,8 @@ func (c *Certificate) due() bool {
 // usable reports whether there is a certificate that is valid for all hosts and not due for
 // renewal.
 func (c *Certificate) usable() bool {
-	if c.pair == nil || c.due() {
-		return false
-	}
-	for _, host := range c.hosts {
-		if c.pair.Leaf.VerifyHostname(host) != nil {
-			return false
-		}
-	}
-	return true
+	invalid := func(host string) bool { return c.pair.Leaf.VerifyHostname(host) != nil }
+	return c.pair != nil && !c.due() && !slices.ContainsFunc(c.hosts, invalid)
 }
 
 // certificateHosts returns the names and addresses for a self-signed certificate.

@@ -76,12 +76,16 @@ const (
 	headTime = time.Second
 )
 
+// do is like Listener.do. On a nil Conn it does nothing.
+func (c *Conn) do(f func()) {
+	if c != nil {
+		c.listener.do(f)
+	}
+}
+
 // join moves the connection to list l. The caller holds the lock.
 func (c *Conn) join(l *list.List) {
 	c.leave()
-	if c.opened.IsZero() {
-		c.opened = time.Now()
-	}
 	c.in, c.place = l, l.PushBack(c)
 }
 
@@ -111,10 +115,7 @@ func (c *Conn) underReview(now time.Time) bool {
 // numbers of seats and slots bound the requests under review. Until EndReview, but for at most
 // reviewTime, the listener does not close the connection to make room for another one.
 func (c *Conn) BeginReview() {
-	if c == nil {
-		return
-	}
-	c.listener.do(func() {
+	c.do(func() {
 		if c.reviews++; c.reviews == 1 {
 			c.since = time.Now()
 		}
@@ -123,20 +124,13 @@ func (c *Conn) BeginReview() {
 
 // EndReview must be called when a request for which BeginReview was called has released its seat or
 // slot, its place among the running requests.
-func (c *Conn) EndReview() {
-	if c != nil {
-		c.listener.do(func() { c.reviews-- })
-	}
-}
+func (c *Conn) EndReview() { c.do(func() { c.reviews-- }) }
 
 // Accept records that the credential of a request on the connection was accepted. From now on the
 // bytes of the connection do not count as bytes of unknown connections. For a connection above the
 // limit, Accept does nothing.
 func (c *Conn) Accept() {
-	if c == nil {
-		return
-	}
-	c.listener.do(func() {
+	c.do(func() {
 		if c.accepted || c.closed || c.overLimit {
 			return
 		}
@@ -159,11 +153,9 @@ func (c *Conn) OverLimit() bool { return c != nil && c.overLimit }
 // Begin records that the handler of request r starts. From now on the charge from Heads.Charge
 // counts the request's head, and the connection does not. Begin returns false if the proxy must
 // refuse the request: the connection is closed, or it is unknown and has too many requests.
-func (c *Conn) Begin(r *http.Request) (ok bool) {
-	if c == nil {
-		return true
-	}
-	c.listener.do(func() {
+func (c *Conn) Begin(r *http.Request) bool {
+	ok := true
+	c.do(func() {
 		c.requests++
 		c.beginHead(r)
 		c.handlers++
@@ -175,10 +167,7 @@ func (c *Conn) Begin(r *http.Request) (ok bool) {
 
 // End records that the handler of a request returns. net/http may still be writing the response.
 func (c *Conn) End() {
-	if c == nil {
-		return
-	}
-	c.listener.do(func() {
+	c.do(func() {
 		c.handlers--
 		c.setHead(c.head - c.queued)
 		c.queued = 0
@@ -193,7 +182,7 @@ func (c *Conn) End() {
 // also count. In these cases openStream returns false, and the caller must not decode the
 // head.
 func (c *Conn) openStream() (ok bool) {
-	c.listener.do(func() {
+	c.do(func() {
 		c.streams++
 		c.count()
 		if !c.accepted && (c.streams > 2*maxUnknownStreams || c.streams > 1 && c.listener.streams.Excess(unknown) > 0) {
@@ -207,7 +196,7 @@ func (c *Conn) openStream() (ok bool) {
 // flooded closes the connection if it is unknown. It is called when the client has sent too many
 // frames that the server must remember, or too many frames that it ignores.
 func (c *Conn) flooded() {
-	c.listener.do(func() {
+	c.do(func() {
 		if !c.accepted {
 			c.listener.evict(c, closeForStreams)
 		}
@@ -218,7 +207,7 @@ func (c *Conn) flooded() {
 // size in bytes. A client may send up to 256 KB of certificates, even if it does not have their
 // private keys. crypto/tls keeps the certificates as long as the connection.
 func (c *Conn) holdCertificates(raw int) {
-	c.listener.do(func() {
+	c.do(func() {
 		if c.closed || c.accepted || c.overLimit || raw <= usualCertificates {
 			return
 		}
@@ -232,7 +221,7 @@ func (c *Conn) holdCertificates(raw int) {
 // endStreams records that HTTP/2 streams have ended. If reset is true, the client has reset them.
 // Otherwise their responses are complete, or the server ignores them after a GOAWAY.
 func (c *Conn) endStreams(reset bool, streams ...uint32) {
-	c.listener.do(func() {
+	c.do(func() {
 		c.streams -= len(streams)
 		for _, stream := range streams {
 			if reset && c.handlers > 0 {
@@ -301,7 +290,7 @@ func (c *Conn) count() {
 // bytes. There is one exception: an accepted connection whose heads use up to ConnectionBytes stays
 // open, because other clients may have used the room. The request of this head gets 429 later.
 func (c *Conn) growHead(stream uint32, n int64, fields int) (ok bool) {
-	c.listener.do(func() {
+	c.do(func() {
 		cs := c.listener
 		if c.closed {
 			return
@@ -332,15 +321,13 @@ func (c *Conn) growHead(stream uint32, n int64, fields int) (ok bool) {
 
 // requestsBegun returns how many requests have begun, and whether the proxy is handling one.
 func (c *Conn) requestsBegun() (n uint64, working bool) {
-	c.listener.mu.Lock()
-	defer c.listener.mu.Unlock()
-	return c.requests, c.handlers > 0
+	c.do(func() { n, working = c.requests, c.handlers > 0 })
+	return n, working
 }
 
-func (c *Conn) isAccepted() bool {
-	c.listener.mu.Lock()
-	defer c.listener.mu.Unlock()
-	return c.accepted
+func (c *Conn) isAccepted() (accepted bool) {
+	c.do(func() { accepted = c.accepted })
+	return accepted
 }
 
 // Write writes p through the write buffer.
@@ -357,8 +344,6 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 
 // Close closes the connection and removes it from its listener.
 func (c *Conn) Close() error {
-	c.listener.mu.Lock()
-	c.listener.remove(c)
-	c.listener.mu.Unlock()
+	c.do(func() { c.listener.remove(c) })
 	return c.Conn.Close()
 }

@@ -63,13 +63,12 @@ func (hb *headerBlock) step(b byte) {
 
 // begin processes the first byte of a field, or of an update of the HPACK table's size.
 func (hb *headerBlock) begin(b byte) {
+	hb.strings = 0
 	switch {
 	case b&0x80 != 0: // a field from the table
 		hb.fields++
-		hb.strings = 0
 		hb.integer(b, 7, blockIndex)
 	case b&0xe0 == 0x20: // a new size of the table
-		hb.strings = 0
 		hb.integer(b, 5, blockIndex)
 	default: // a value, after a name if the index is 0
 		prefix := uint(4)
@@ -96,13 +95,12 @@ func (hb *headerBlock) integer(b byte, prefix uint, more blockState) {
 
 // done continues after an integer is complete.
 func (hb *headerBlock) done() {
-	if hb.state == blockLong && hb.left > 0 {
-		hb.state = blockText
+	if hb.state == blockLong {
 		hb.strings--
-		return
-	}
-	if hb.state == blockLong { // an empty string
-		hb.strings--
+		if hb.left > 0 {
+			hb.state = blockText
+			return
+		}
 	}
 	hb.next()
 }

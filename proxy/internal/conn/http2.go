@@ -60,11 +60,7 @@ type http2Conn struct {
 
 // followStreams returns the connection that the HTTP/2 server must use instead of conn.
 func followStreams(conn *tls.Conn, server *http2.Server) net.Conn {
-	c := connOf(conn)
-	if c == nil {
-		return conn
-	}
-	hc := &http2Conn{Conn: conn, client: c, server: server}
+	hc := &http2Conn{Conn: conn, client: connOf(conn), server: server}
 	hc.in.left = len(http2.ClientPreface)
 	hc.in.onHeader, hc.in.onPayload = hc.received, hc.readBlock
 	hc.out.onHeader, hc.out.onPayload = hc.sent, func(frameHeader, []byte) {}

@@ -113,14 +113,13 @@ func (cs *Listener) Accept() (net.Conn, error) {
 // has too many connections.
 func (cs *Listener) admit(conn net.Conn) *Conn {
 	c := &Conn{
-		Conn: conn, listener: cs, source: Source(conn.RemoteAddr().String()), buffer: writeBuffer{conn: conn},
+		Conn: conn, listener: cs, source: Source(conn.RemoteAddr().String()), buffer: writeBuffer{conn: conn}, opened: time.Now(),
 		memory: cs.memory.NewCharge(unknown, ""), responses: cs.streams.NewCharge(unknown, ""), heads: cs.heads.NewCharge(unknown, ""),
 	}
-	admitted := true
 	cs.do(func() {
 		if cs.perSource > 0 && cs.sources[c.source] >= cs.perSource {
 			cs.closed[closeForSource].Add(1)
-			admitted = false
+			c = nil
 			return
 		}
 		cs.sources[c.source]++
@@ -137,9 +136,6 @@ func (cs *Listener) admit(conn net.Conn) *Conn {
 		}
 		c.join(&cs.unknown)
 	})
-	if !admitted {
-		return nil
-	}
 	return c
 }
 
@@ -232,9 +228,7 @@ func (cs *Listener) remove(c *Conn) {
 	c.leaveUnread()
 	c.memory.Release()
 	c.heads.Release()
-	// The budget counts the running requests of c until their handlers have returned.
-	c.responses.Add(int64(c.handlers-c.counted) * streamBytes)
-	c.counted = c.handlers
+	c.count() // from now on the budget counts the running requests of c, until their handlers return
 }
 
 // do calls f with the lock held, and then closes the connections that f has evicted.
@@ -261,9 +255,6 @@ func (cs *Listener) onStateChange(conn net.Conn, state http.ConnState) {
 		hc.onIdle()
 	}
 	c := connOf(conn)
-	if c == nil {
-		return
-	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	switch {
@@ -281,13 +272,13 @@ func (cs *Listener) onStateChange(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// connOf returns the *Conn below a connection of an HTTP server, or nil if there is none.
+// connOf returns the *Conn below a connection of an HTTP server. There is one, because all
+// connections come from a Listener.
 func connOf(conn net.Conn) *Conn {
 	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = secure.NetConn()
 	}
-	c, _ := conn.(*Conn)
-	return c
+	return conn.(*Conn)
 }
 
 // Count returns the number of open connections.
@@ -326,11 +317,7 @@ type connKey struct{}
 
 // connContext implements http.Server.ConnContext.
 func (cs *Listener) connContext(ctx context.Context, conn net.Conn) context.Context {
-	c := connOf(conn)
-	if c == nil {
-		return ctx
-	}
-	return context.WithValue(ctx, connKey{}, c)
+	return context.WithValue(ctx, connKey{}, connOf(conn))
 }
 
 // Of returns the connection of a request, or nil if no Listener has accepted it. The methods of a
@@ -347,11 +334,7 @@ var errHeadTooLarge = errors.New("proxy: the memory for the heads of requests is
 // wrapSecure returns the connection that the HTTP server gets after a handshake. For HTTP/2 it
 // returns conn itself, because net/http selects HTTP/2 by the type *tls.Conn (see followHTTP2).
 func wrapSecure(conn *tls.Conn) net.Conn {
-	c := connOf(conn)
-	if c == nil {
-		return conn
-	}
-	state, raw := conn.ConnectionState(), 0
+	c, state, raw := connOf(conn), conn.ConnectionState(), 0
 	for _, certificate := range state.PeerCertificates {
 		raw += len(certificate.Raw)
 	}

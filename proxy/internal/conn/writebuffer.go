@@ -56,21 +56,17 @@ func (wb *writeBuffer) Write(p []byte) (int, error) {
 	if len(p) > writeBufferBytes {
 		return wb.conn.Write(p)
 	}
-	wb.append(p)
+	if wb.buf == nil {
+		wb.buf = writeBuffers.Get().(*[]byte)
+		wb.startTimer()
+	}
+	*wb.buf = append(*wb.buf, p...)
 	if wb.answers.Load() == 0 {
 		if err := wb.flush(); err != nil {
 			return 0, err
 		}
 	}
 	return len(p), nil
-}
-
-func (wb *writeBuffer) append(p []byte) {
-	if wb.buf == nil {
-		wb.buf = writeBuffers.Get().(*[]byte)
-		wb.startTimer()
-	}
-	*wb.buf = append(*wb.buf, p...)
 }
 
 // startTimer starts the timer, unless it is running.
