@@ -95,19 +95,14 @@ func (d discoverer) discover(ctx context.Context, gvr schema.GroupVersionResourc
 		}
 		return nil, err
 	}
-	for i := range list.APIResources {
-		r := &list.APIResources[i]
-		if r.Name != gvr.Resource {
-			continue
-		}
-		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
-			break
-		}
-		defined := d.definition(ctx, gvr) // read before everything that depends on it
-		info := &resourceInfo{definition: defined, Resource: watchcache.Resource{GroupVersionResource: gvr, Kind: r.Kind, Namespaced: r.Namespaced}}
-		return info, d.complete(ctx, info)
+	i := slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == gvr.Resource })
+	if i < 0 || !slices.Contains(list.APIResources[i].Verbs, "list") || !slices.Contains(list.APIResources[i].Verbs, "watch") {
+		return nil, errNotWatchable
 	}
-	return nil, errNotWatchable
+	r := &list.APIResources[i]
+	defined := d.definition(ctx, gvr) // read before everything that depends on it
+	info := &resourceInfo{definition: defined, Resource: watchcache.Resource{GroupVersionResource: gvr, Kind: r.Kind, Namespaced: r.Namespaced}}
+	return info, d.complete(ctx, info)
 }
 
 // complete sets the fields of info that depend on the linked Go type: the encoding, the type, the

@@ -324,19 +324,11 @@ func (m *Mirror) All() []*Resource {
 	return slices.SortedFunc(maps.Values(m.byGVR), func(a, b *Resource) int { return cmp.Compare(a.GVR().String(), b.GVR().String()) })
 }
 
-// byPreference returns the resources in order of preference: configured resources first, then the
-// resources that were requested earliest. Metrics describe only the first version of a resource in
-// this order.
+// byPreference returns the resources in order of preference: configured resources first, because
+// New creates them, and then the resources that were requested earliest. Metrics describe only the
+// first version of a resource in this order.
 func (m *Mirror) byPreference() []*Resource {
 	all := m.All()
-	slices.SortStableFunc(all, func(a, b *Resource) int {
-		switch {
-		case !a.onDemand && b.onDemand:
-			return -1
-		case !b.onDemand && a.onDemand:
-			return 1
-		}
-		return a.created.Compare(b.created)
-	})
+	slices.SortStableFunc(all, func(a, b *Resource) int { return a.created.Compare(b.created) })
 	return all
 }

@@ -50,14 +50,13 @@ func TestNotServedAnyMore(t *testing.T) {
 // TestByPreference checks that among several versions of a resource the configured version comes
 // first, and then the version that was requested earliest.
 func TestByPreference(t *testing.T) {
-	now, widgets := time.Now(), schema.GroupVersionResource{Group: "example.com", Resource: "widgets"}
-	m := &Mirror{byGVR: map[schema.GroupVersionResource]*Resource{}}
-	for version, configured := range map[string]bool{"v1": false, "v2": false, "v3": true} {
-		gvr := widgets.GroupResource().WithVersion(version)
-		res := newResource(m, gvr, settings{onDemand: !configured})
-		m.byGVR[gvr], res.created = res, now
+	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}
+	m := New(Config{Resources: []schema.GroupVersionResource{widgets.WithVersion("v3")}})
+	for i, version := range []string{"v2", "v1"} {
+		gvr := widgets.WithVersion(version)
+		m.byGVR[gvr] = newResource(m, gvr, settings{onDemand: true})
+		m.byGVR[gvr].created = time.Now().Add(time.Duration(i) * time.Second)
 	}
-	m.byGVR[widgets.GroupResource().WithVersion("v2")].created = now.Add(-time.Hour)
 	var order []string
 	for _, res := range m.byPreference() {
 		order = append(order, res.GVR().Version)

@@ -122,12 +122,11 @@ func (res *Resource) perform(a action, s *Session) bool {
 }
 
 func (res *Resource) log(a note) {
-	switch {
-	case a.err != nil:
+	if a.err != nil {
 		res.mirror.cfg.Log.Warn(a.text, "resource", res.name(), "error", a.err.Error())
-	default:
-		res.mirror.cfg.Log.Info(a.text, "resource", res.name(), "behind", a.behind.Round(time.Millisecond).String())
+		return
 	}
+	res.mirror.cfg.Log.Info(a.text, "resource", res.name(), "behind", a.behind.Round(time.Millisecond).String())
 }
 
 // run drives the resource until ctx ends. It returns an error if a resource on demand cannot be
