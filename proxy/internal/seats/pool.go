@@ -2,6 +2,7 @@ package seats
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -157,7 +158,9 @@ func (s *Pool) displace(l *flowQueue) bool {
 
 // drop removes a waiting request. The caller holds the lock.
 func (s *Pool) drop(l *flowQueue, r *seatRequest) {
-	l.remove(r)
+	i := slices.Index(l.queue, r)
+	l.queue = slices.Delete(l.queue, i, i+1)
+	l.caller.queued--
 	s.waiting[l.Level]--
 	s.forgetIdle(l)
 }

@@ -1,8 +1,6 @@
 package seats
 
 import (
-	"slices"
-
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
@@ -71,11 +69,4 @@ func (l *flowQueue) isLonger(other *flowQueue) bool {
 		return l.caller.queued > other.caller.queued
 	}
 	return len(l.queue) > len(other.queue)
-}
-
-// remove removes a request from the queue.
-func (l *flowQueue) remove(r *seatRequest) {
-	i := slices.Index(l.queue, r)
-	l.queue = slices.Delete(l.queue, i, i+1)
-	l.caller.queued--
 }

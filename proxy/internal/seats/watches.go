@@ -151,13 +151,12 @@ func (p *Slot) Identify(who user.Info) error {
 		return nil
 	}
 	share := UserKey(who)
-	before := p.key
 	if p.number.MoveToShare(0, share) != nil {
 		return p.watches.refuse(limitUser, errTooManyOfUser)
 	}
 	_, ofMemory := memoryOf(ReviewFlow(who))
 	if p.memory.MoveToShare(watchKnown, ofMemory) != nil {
-		p.number.Move(0, before)
+		p.number.Move(0, p.key)
 		return p.watches.refuse(limitMemory, errWatchMemory)
 	}
 	p.key, p.newToken = share, false
