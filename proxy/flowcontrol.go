@@ -79,14 +79,12 @@ var errOpaqueTarget = apierrors.NewBadRequest("The target of the request is neit
 // reject answers a request that flow control does not admit. It answers with the given error (why),
 // and counts the request as rejected. If the connection was accepted above the limit, reject also
 // closes it.
-func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
+func (s *Server) reject(a *responseWriter, r *http.Request, why error) {
 	if conn.Of(r).OverLimit() {
-		w.Header().Set("Connection", "close")
+		a.Header().Set("Connection", "close")
 	}
-	s.refuseUnread(w, r, why)
-	if a, ok := w.(*responseWriter); ok {
-		a.countRejected()
-	}
+	s.refuseUnread(a, r, why)
+	a.countRejected()
 }
 
 // flowOf returns the flow of a request, that is, the caller for which flow control counts it. Flows

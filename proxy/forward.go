@@ -48,7 +48,7 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 	}
 	as, record, err := s.sender(r, info)
 	if err != nil {
-		s.refuseUnread(dw, r, err)
+		s.refuseUnread(a, r, err)
 		return
 	}
 	fw.as = as
@@ -58,7 +58,7 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 		dw.writing = &s.writing
 	case a.slot == nil && a.seat.Pool != nil:
 		if err := s.chargeAnswer(r, a, readsAhead); err != nil {
-			s.refuseUnread(dw, r, err)
+			s.refuseUnread(a, r, err)
 			return
 		}
 	}

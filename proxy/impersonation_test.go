@@ -46,7 +46,7 @@ func TestEmptyImpersonationRefused(t *testing.T) {
 			r.Header.Set("Upgrade", protocol)
 		}
 		w := httptest.NewRecorder()
-		if u.serve(w, r, &forwarding{as: &transport.ImpersonationConfig{}, answer: &responseWriter{}}); w.Code != http.StatusServiceUnavailable {
+		if u.serve(w, r, &forwarding{as: &transport.ImpersonationConfig{}, answer: &responseWriter{ResponseWriter: w}}); w.Code != http.StatusServiceUnavailable {
 			t.Errorf("%q: %d", protocol, w.Code)
 		}
 	}

@@ -89,9 +89,9 @@ const metricsPath = "/metrics"
 
 // refuseMethod refuses a request for the metrics whose method is neither GET nor HEAD. It does not
 // review the caller. A method may be any word, so a client could cause a new review with each word.
-func (s *Server) refuseMethod(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Allow", http.MethodGet+", "+http.MethodHead)
-	s.refuseUnread(w, r, watchcache.NewStatusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "/metrics accepts only GET and HEAD"))
+func (s *Server) refuseMethod(a *responseWriter, r *http.Request) {
+	a.Header().Set("Allow", http.MethodGet+", "+http.MethodHead)
+	s.refuseUnread(a, r, watchcache.NewStatusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "/metrics accepts only GET and HEAD"))
 }
 
 // serveMetrics answers /metrics for callers whom the upstream allows to make that request. It

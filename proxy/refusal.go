@@ -16,18 +16,17 @@ import (
 // refuse answers a request with the proxy's own error (why), and records the refusal in the audit
 // log. The upstream cannot record the refusal, because it does not receive the request. refuse
 // first releases the seat and the slot of the request, its places among the running requests.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why error) {
-	a := responseWriterOf(w)
+func (s *Server) refuse(a *responseWriter, r *http.Request, why error) {
 	if s.auditor != nil && !queryTooLong(r.URL) { // the proxy does not parse a longer query
 		attrs := s.unreviewedAttributes(r, request.InfoOf(r.Method, r.URL))
 		if rec := s.auditor.Refused(r, attrs, why, time.Now()); rec != nil {
-			rec.AddID(w.Header())
+			rec.AddID(a.Header())
 			a.record(rec, r)
 		}
 	}
 	a.leave()
 	a.chargeUnread(0)
-	watchcache.WriteError(w, r, why)
+	watchcache.WriteError(a, r, why)
 }
 
 // maxBufferedError bounds the body of a forwarded error that is buffered, in bytes. When the body
@@ -62,11 +61,11 @@ func (a *responseWriter) bufferError(resp *http.Response) {
 
 // refuseUnread refuses a request whose body has not been read. It first reads and drops the body.
 // It answers with the given error (why), or with the error of discardBody if reading fails.
-func (s *Server) refuseUnread(w http.ResponseWriter, r *http.Request, why error) {
-	if err := s.discardBody(w, r); err != nil {
+func (s *Server) refuseUnread(a *responseWriter, r *http.Request, why error) {
+	if err := s.discardBody(a, r); err != nil {
 		why = err
 	}
-	s.refuse(w, r, why)
+	s.refuse(a, r, why)
 }
 
 // unreviewedAttributes returns the attributes of a request, without a review. The user is set only

@@ -104,15 +104,6 @@ func (a *responseWriter) record(rec *audit.Record, r *http.Request) {
 	a.onEnd(func() { rec.Ended(a.panicked, a.failed, r.Context().Err() != nil) })
 }
 
-// responseWriterOf returns the responseWriter that w is or wraps, or nil.
-func responseWriterOf(w http.ResponseWriter) *responseWriter {
-	if dw, ok := w.(*deadlineWriter); ok {
-		return dw.answer
-	}
-	a, _ := w.(*responseWriter)
-	return a
-}
-
 // startCounting starts to measure the request, and counts it when it ends.
 func (a *responseWriter) startCounting(m *requestMetrics, r *http.Request, info *request.Info) {
 	a.metrics, a.r, a.info, a.begun = m, r, info, time.Now()

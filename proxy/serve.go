@@ -176,7 +176,7 @@ func detachURL(r *http.Request) {
 // cases the upstream must answer, so expired writes nothing and returns false. First, the caller
 // may not read. Second, the caller accepts only representations that the proxy does not have; the
 // upstream then answers 406 before it reads the token.
-func (s *Server) expired(w http.ResponseWriter, r *http.Request, rq *request.Request) bool {
+func (s *Server) expired(a *responseWriter, r *http.Request, rq *request.Request) bool {
 	if s.mirror.RefusesToken(rq, ofTerminal(r)) {
 		return false
 	}
@@ -188,7 +188,7 @@ func (s *Server) expired(w http.ResponseWriter, r *http.Request, rq *request.Req
 	if err == nil {
 		err = apierrors.NewResourceExpired("The provided continue parameter is too old. Start a new list without it.")
 	}
-	s.refuseUnread(w, r, err)
+	s.refuseUnread(a, r, err)
 	return true
 }
 

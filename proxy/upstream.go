@@ -48,7 +48,7 @@ type upstream struct {
 	onAccepted, onMissed func(r *http.Request, token [sha256.Size]byte)
 	onDenied             func(token [sha256.Size]byte)
 	// refuse answers requests that the upstream does not answer.
-	refuse func(w http.ResponseWriter, r *http.Request, why error)
+	refuse func(a *responseWriter, r *http.Request, why error)
 	// prefixes are the prefixes of headers that only a front proxy may send: X-Remote- and those in
 	// the options.
 	prefixes []string
@@ -193,7 +193,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request, fw *forwarding)
 	u.requests.Add(1)
 	r = withConnection(r)
 	if err := bufferBody(r); err != nil {
-		u.refuse(w, r, bodyError(err))
+		u.refuse(fw.answer, r, bodyError(err))
 		return
 	}
 	fw.sent = r
@@ -339,14 +339,15 @@ func withConnection(r *http.Request) *http.Request {
 
 // handleError answers a request that the upstream did not answer, or whose response modifyResponse
 // rejected.
-func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error) {
+func (u *upstream) handleError(_ http.ResponseWriter, r *http.Request, err error) {
 	fw := forwardingOf(r)
+	a := fw.answer
 	r = fw.sent.WithContext(r.Context())
 	// The cause is set if the read took too long; err is a StatusError if modifyResponse returned
 	// it.
 	for _, why := range []error{context.Cause(r.Context()), err} {
 		if own, ok := errors.AsType[*apierrors.StatusError](why); ok {
-			u.refuse(w, r, own)
+			u.refuse(a, r, own)
 			return
 		}
 	}
@@ -360,7 +361,7 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 		panic(http.ErrAbortHandler) // the client has gone
 	}
 	if ofClient != nil {
-		u.refuse(w, r, bodyError(ofClient))
+		u.refuse(a, r, bodyError(ofClient))
 		return
 	}
 	u.failures.Add(1)
@@ -372,10 +373,10 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 	const why = "the upstream API server does not respond"
 	if fw.watch != nil && (fw.watch.resumable || fw.watch.initial) {
 		// client-go's informers would list again after a 503.
-		u.refuse(w, r, apierrors.NewTooManyRequests(why, retryAfterSeconds))
+		u.refuse(a, r, apierrors.NewTooManyRequests(why, retryAfterSeconds))
 		return
 	}
-	u.refuse(w, r, apierrors.NewServiceUnavailable(why))
+	u.refuse(a, r, apierrors.NewServiceUnavailable(why))
 }
 
 // failureLogInterval is the minimum time between two log lines about requests that the upstream did

@@ -51,7 +51,7 @@ func passToServer(t *testing.T, server *httptest.Server) *upstream {
 	u, err := newUpstream(&rest.Config{Host: server.URL, BearerToken: ownToken, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, &o)
 	check.NoError(t, err)
 	t.Cleanup(u.close)
-	u.refuse = watchcache.WriteError
+	u.refuse = func(a *responseWriter, r *http.Request, why error) { watchcache.WriteError(a, r, why) }
 	ignore := func(*http.Request, [sha256.Size]byte) {}
 	u.onAccepted, u.onMissed, u.onDenied = ignore, ignore, func([sha256.Size]byte) {}
 	u.isFrontProxyHeader = func(string) bool { return false }
@@ -179,7 +179,7 @@ func TestFailureIsLogged(t *testing.T) {
 			u.logLimit = rate.Sometimes{Interval: deadline}
 		}
 		w := httptest.NewRecorder()
-		u.serve(w, httptest.NewRequest(http.MethodGet, "/version", nil), &forwarding{answer: &responseWriter{}})
+		u.serve(w, httptest.NewRequest(http.MethodGet, "/version", nil), &forwarding{answer: &responseWriter{ResponseWriter: w}})
 		if body := w.Body.String(); w.Code != http.StatusServiceUnavailable || strings.Contains(body, "10.0.0.1") || !strings.Contains(body, "does not respond") {
 			t.Errorf("%d %s", w.Code, body)
 		}
@@ -224,7 +224,8 @@ func TestReadsAreSentAgain(t *testing.T) {
 		r := httptest.NewRequest(tt.method, tt.target, nil)
 		maps.Copy(r.Header, tt.header)
 		var fs forwardedWatches
-		w, fw := httptest.NewRecorder(), &forwarding{answer: &responseWriter{}}
+		w := httptest.NewRecorder()
+		fw := &forwarding{answer: &responseWriter{ResponseWriter: w}}
 		if q := r.URL.Query(); q.Has("watch") {
 			fw.watch = fs.begin(w, func() {})
 			fw.watch.setStart(request.QueryOf(r.URL))
