@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/weirproject/weir/internal/core/request"
 )
@@ -95,20 +97,14 @@ func (m *requestMetrics) name(method string, info *request.Info, code int) metri
 }
 
 func scopeOf(info *request.Info) string {
-	switch {
-	case info.ReviewName() != "" || info.Verb == "create":
-		return "resource"
-	case info.Namespace != "":
-		return "namespace"
-	case info.OfResource:
-		return "cluster"
-	}
-	return ""
+	return metrics.CleanScope(&apirequest.RequestInfo{
+		Name: info.ReviewName(), Namespace: info.Namespace, Verb: info.Verb, IsResourceRequest: info.OfResource,
+	})
 }
 
 // verbOf returns the verb as it appears in kube-apiserver's metrics.
 func verbOf(r *http.Request, info *request.Info, scope string) string {
-	verb := r.Method
+	verb := metrics.CanonicalVerb(r.Method, scope)
 	switch {
 	case info.OfResource && slices.Contains([]string{"log", "exec", "portforward", "attach", "proxy"}, info.Subresource):
 		return "CONNECT"
@@ -116,12 +112,7 @@ func verbOf(r *http.Request, info *request.Info, scope string) string {
 		return "WATCH"
 	case verb == http.MethodPatch && r.Header.Get("Content-Type") == string(types.ApplyPatchType):
 		return "APPLY"
-	case verb == http.MethodGet || verb == http.MethodHead:
-		if scope == "namespace" || scope == "cluster" {
-			return "LIST"
-		}
-		return "GET"
-	case slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, verb):
+	case slices.Contains([]string{"GET", "LIST", "POST", "PUT", "PATCH", "DELETE"}, verb):
 		return verb
 	}
 	return "other"
