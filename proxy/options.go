@@ -200,6 +200,7 @@ var ErrInvalidOptions = errors.New("proxy: options")
 const MaxGoawayChance = 0.02
 
 const (
+	defaultListen     = "127.0.0.1:0"
 	defaultRecheck    = time.Minute
 	defaultRecheckMax = time.Hour
 	defaultGrace      = time.Hour
@@ -224,7 +225,7 @@ func (o *Options) Validate() error {
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		return fmt.Errorf("%w: a certificate needs its key, and a key its certificate", ErrInvalidOptions)
 	}
-	if err := validAddress(o.Listen); err != nil {
+	if err := validAddress(cmp.Or(o.Listen, defaultListen)); err != nil {
 		return fmt.Errorf("%w: an address to listen on: %w", ErrInvalidOptions, err)
 	}
 	if err := o.validSizes(); err != nil {
@@ -264,12 +265,8 @@ func (o *Options) validSizes() error {
 	return nil
 }
 
-// validAddress returns an error for a TCP address without a port, or with an unknown port name. The
-// empty address is valid.
+// validAddress returns an error for a TCP address without a port, or with an unknown port name.
 func validAddress(address string) error {
-	if address == "" {
-		return nil
-	}
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return err
@@ -279,7 +276,7 @@ func validAddress(address string) error {
 }
 
 func (o Options) withDefaults() Options {
-	o.Listen = cmp.Or(o.Listen, "127.0.0.1:0")
+	o.Listen = cmp.Or(o.Listen, defaultListen)
 	o.Recheck = cmp.Or(o.Recheck, defaultRecheck)
 	o.RecheckMax = cmp.Or(o.RecheckMax, defaultRecheckMax)
 	o.OutageGrace, o.FlushInterval = cmp.Or(o.OutageGrace, defaultGrace), cmp.Or(o.FlushInterval, defaultFlush)

@@ -101,9 +101,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.health.client, s.health.reviews = client.Discovery().RESTClient(), client.AuthorizationV1().SubjectAccessReviews()
 	br.Probe = s.health.reachedSince
-	if s.mirror, err = s.newMirror(cfg, client.Discovery().RESTClient()); err != nil {
-		return nil, err
-	}
+	s.mirror = s.newMirror(cfg, client.Discovery().RESTClient())
 	if s.upstream, err = newUpstream(cfg, &o); err != nil {
 		return nil, err
 	}
@@ -141,22 +139,16 @@ func New(ctx context.Context, o Options) (*Server, error) {
 
 // newMirror returns the mirror, the part of the proxy that caches resources. It caches nothing
 // before Start.
-func (s *Server) newMirror(upstream *rest.Config, client rest.Interface) (*mirror.Mirror, error) {
+func (s *Server) newMirror(upstream *rest.Config, client rest.Interface) *mirror.Mirror {
 	o := &s.opts
-	named, err := parseResources(o.Resources)
-	if err != nil {
-		return nil, err
-	}
-	trusted, err := parseResources(o.TrustCache)
-	if err != nil {
-		return nil, err
-	}
+	named, _ := parseResources(o.Resources) // Validate has returned the errors
+	trusted, _ := parseResources(o.TrustCache)
 	return mirror.New(mirror.Config{
 		Upstream: upstream, Client: client, Review: o.timeouts.review, Log: o.Log, Resources: named, TrustCache: trusted,
 		MemoryBudget: o.MemoryBudget, ForwardConsistent: o.ForwardConsistent, MaxStaleness: o.MaxStaleness, ExpireSlowWatches: o.ExpireSlowWatches,
 		LogBytes: o.LogBytes, FlushInterval: o.FlushInterval, BookmarkInterval: o.BookmarkInterval, MinWatch: o.MinWatch, Timeouts: o.timeouts.Timeouts,
 		OnWentBack: s.forwardedWatches.endAll, WatchExcess: s.seats.Watches.MemoryExcess,
-	}), nil
+	})
 }
 
 // Start listens, starts to cache resources, and returns. A second call does nothing and returns

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -97,23 +96,17 @@ func forwardingOf(r *http.Request) *forwarding {
 // newUpstream returns an upstream. The caller must set refuse, onAccepted, onMissed, onDenied and
 // isFrontProxyHeader.
 func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
-	base, err := url.Parse(cfg.Host)
-	if err != nil || base.Host == "" {
-		c := rest.CopyConfig(cfg)
-		c.GroupVersion = &schema.GroupVersion{}
-		if base, _, err = rest.DefaultServerUrlFor(c); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
-		}
+	bare, bareHTTP1, ownHTTP1 := rest.AnonymousClientConfig(cfg), rest.AnonymousClientConfig(cfg), rest.CopyConfig(cfg)
+	bareHTTP1.NextProtos, ownHTTP1.NextProtos = []string{"http/1.1"}, []string{"http/1.1"}
+	base, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 	}
 	headers := &o.Authentication
-	u := &upstream{acceptedTokens: lru.New(review.MaxCachedTokens), prefixes: []string{"X-Remote-"}, log: o.Log}
-	u.logLimit.Interval = failureLogInterval
+	u := &upstream{acceptedTokens: lru.New(review.MaxCachedTokens), log: o.Log, logLimit: rate.Sometimes{Interval: failureLogInterval}}
 	u.hasCertificate = cfg.CertFile != "" || len(cfg.CertData) > 0 || cfg.ExecProvider != nil || cfg.Transport != nil
-	for _, names := range [][]string{headers.UserHeaders, headers.UIDHeaders, headers.GroupHeaders, headers.ExtraPrefixes} {
-		u.prefixes = append(u.prefixes, names...)
-	}
-	bare := rest.AnonymousClientConfig(cfg)
-	for to, from := range map[*http.RoundTripper]*rest.Config{&u.anonymous: bare, &u.anonymousUpgrade: http1Config(bare), &u.impersonating: cfg, &u.impersonatingUpgrade: http1Config(cfg)} {
+	u.prefixes = slices.Concat([]string{"X-Remote-"}, headers.UserHeaders, headers.UIDHeaders, headers.GroupHeaders, headers.ExtraPrefixes)
+	for to, from := range map[*http.RoundTripper]*rest.Config{&u.anonymous: bare, &u.anonymousUpgrade: bareHTTP1, &u.impersonating: cfg, &u.impersonatingUpgrade: ownHTTP1} {
 		if *to, err = transportFor(from); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 		}
@@ -144,12 +137,6 @@ func modifyResponse(resp *http.Response) error {
 		return fw.watch.wrapBody(resp)
 	}
 	return nil
-}
-
-func http1Config(cfg *rest.Config) *rest.Config {
-	cfg = rest.CopyConfig(cfg)
-	cfg.NextProtos = []string{"http/1.1"}
-	return cfg
 }
 
 // transportFor returns a transport for cfg. It ignores the timeout and user agent of cfg, because
@@ -328,8 +315,7 @@ func withConnection(r *http.Request) *http.Request {
 		return r
 	}
 	upgrades := httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
-	r = r.WithContext(r.Context())
-	r.Header = r.Header.Clone()
+	r = utilnet.CloneRequest(r)
 	r.Header.Del("Connection")
 	if upgrades {
 		r.Header.Set("Connection", "Upgrade")
