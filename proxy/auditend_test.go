@@ -101,7 +101,7 @@ func TestAuditInterruptedResponses(t *testing.T) {
 			strings.Contains(st.Message, "\n") {
 			t.Errorf("%s: recorded %+v", test.id, st)
 		}
-		if text := log.String()[logged:]; strings.Contains(text, "panic") != test.panics || test.panics && !strings.Contains(text, "serveFrom") {
+		if text := log.String()[logged:]; strings.Contains(text, "panic") != test.panics || test.panics && !strings.Contains(text, "(*Server).answer") {
 			t.Errorf("%s: logged %q", test.id, text)
 		}
 	}

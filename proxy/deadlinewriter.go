@@ -145,9 +145,12 @@ func (dw *deadlineWriter) Write(b []byte) (int, error) {
 // If the client must read at a minimum pace (dw.budget is set), FlushError only starts a timer,
 // which flushes the response after flushDelay.
 func (dw *deadlineWriter) FlushError() error {
-	if flushed, err := dw.flushNow(); flushed {
-		return err
+	dw.mu.Lock()
+	if dw.budget == nil {
+		defer dw.mu.Unlock()
+		return dw.flush()
 	}
+	dw.mu.Unlock()
 	// Do not lock mu here: a concurrent flushLater that finds mu locked does not flush.
 	if dw.pending.CompareAndSwap(false, true) {
 		if dw.timer == nil {
@@ -157,17 +160,6 @@ func (dw *deadlineWriter) FlushError() error {
 		}
 	}
 	return nil
-}
-
-// flushNow flushes the response and returns true. If the client must read at a minimum pace
-// (dw.budget is set), flushNow does nothing and returns false. FlushError then flushes later.
-func (dw *deadlineWriter) flushNow() (bool, error) {
-	dw.mu.Lock()
-	defer dw.mu.Unlock()
-	if dw.budget != nil {
-		return false, nil
-	}
-	return true, dw.flush()
 }
 
 // flush flushes the response, and clears the deadline because the proxy does not wait for the

@@ -66,10 +66,9 @@ func queryTooLong(at *url.URL) bool {
 	return len(at.RawQuery) > maxQuery || strings.Count(at.RawQuery, "&") >= maxParams
 }
 
-func errQueryTooLong() error {
-	return watchcache.NewStatusError(http.StatusRequestURITooLong, metav1.StatusReasonRequestEntityTooLarge,
-		fmt.Sprintf("The query of the request is longer than %d bytes, or has more than %d parameters.", maxQuery, maxParams))
-}
+// errQueryTooLong is the 414 for a request for which queryTooLong is true.
+var errQueryTooLong = watchcache.NewStatusError(http.StatusRequestURITooLong, metav1.StatusReasonRequestEntityTooLarge,
+	fmt.Sprintf("The query of the request is longer than %d bytes, or has more than %d parameters.", maxQuery, maxParams))
 
 // errOpaqueTarget is the 400 for a request target that has a scheme but no slash after the scheme,
 // such as x:https://host/api/v1/pods?watch=1. The proxy would find no path in the target.
@@ -160,7 +159,7 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 		bare := *r.URL
 		bare.RawQuery = ""
 		a.startCounting(s.metrics, r, request.InfoOf(r.Method, &bare))
-		s.reject(a, r, errQueryTooLong())
+		s.reject(a, r, errQueryTooLong)
 		return
 	}
 	info := request.InfoOf(r.Method, r.URL)

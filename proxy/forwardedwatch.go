@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"mime"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -214,15 +215,11 @@ func (p *forwardedWatch) lookForInitialEnd(b []byte) {
 	if !p.initial {
 		return
 	}
-	edge := append(p.last, b[:min(len(b), len(initialEnd)-1)]...)
-	if bytes.Contains(b, initialEnd) || bytes.Contains(edge, initialEnd) {
+	text := slices.Concat(p.last, b)
+	p.last = bytes.Clone(text[max(0, len(text)-len(initialEnd)+1):])
+	if bytes.Contains(text, initialEnd) {
 		p.initial, p.resumable, p.last = false, true, nil
-		return
 	}
-	if len(b) >= len(initialEnd) {
-		edge = append(edge[:0], b[len(b)-len(initialEnd)+1:]...)
-	}
-	p.last = append(p.last[:0], edge[max(0, len(edge)-len(initialEnd)+1):]...)
 }
 
 // breaksOffWell reports whether a stream that broke with err may end for the client without an

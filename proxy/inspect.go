@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"container/list"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -77,10 +78,7 @@ const (
 // groups groups the newest watches by user, agent, resource, namespace and selector. It returns the
 // largest groups, in descending order of size, and the number of groups that it leaves out.
 func (l *servedWatches) groups() (all []registry.ProxyWatchers, more int) {
-	all = []registry.ProxyWatchers{}
-	for _, g := range l.count() {
-		all = append(all, *g)
-	}
+	all = slices.AppendSeq([]registry.ProxyWatchers{}, maps.Values(l.count()))
 	slices.SortFunc(all, func(a, b registry.ProxyWatchers) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), a.Since.Compare(b.Since), cmp.Compare(a.User, b.User), cmp.Compare(a.Resource, b.Resource))
 	})
@@ -89,8 +87,8 @@ func (l *servedWatches) groups() (all []registry.ProxyWatchers, more int) {
 }
 
 // count groups the newest watches, up to maxVisited, and counts the watches of each group.
-func (l *servedWatches) count() map[registry.ProxyWatchers]*registry.ProxyWatchers {
-	groups := map[registry.ProxyWatchers]*registry.ProxyWatchers{}
+func (l *servedWatches) count() map[registry.ProxyWatchers]registry.ProxyWatchers {
+	groups := map[registry.ProxyWatchers]registry.ProxyWatchers{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	visited := 0
@@ -98,14 +96,10 @@ func (l *servedWatches) count() map[registry.ProxyWatchers]*registry.ProxyWatche
 		visited++
 		w := e.Value.(*servedWatch)
 		key := w.group()
-		g := groups[key]
-		if g == nil {
-			first := key
-			g = &first
-			groups[key] = g
-		}
-		g.Count++
+		g := key
+		g.Count = groups[key].Count + 1
 		g.Since = w.since // the list starts with the newest, so the last visited is the oldest
+		groups[key] = g
 	}
 	return groups
 }

@@ -171,12 +171,11 @@ func bodyError(err error) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return apierrors.NewBadRequest("the body of the request: " + err.Error())
 	}
-	return errNoBody()
+	return errNoBody
 }
 
-func errNoBody() error {
-	return watchcache.NewStatusError(http.StatusRequestTimeout, metav1.StatusReasonTimeout, "the body of the request did not arrive")
-}
+// errNoBody is the 408 for a request whose body was not received in time.
+var errNoBody = watchcache.NewStatusError(http.StatusRequestTimeout, metav1.StatusReasonTimeout, "the body of the request did not arrive")
 
 // discardBody reads and drops the unexpected body of a request that the proxy answers. Over HTTP/1,
 // net/http reads the body before it sends the first byte of the response, and would wait forever
@@ -202,7 +201,7 @@ func (s *Server) discardBody(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	w.Header().Set("Connection", "close")
-	return errNoBody()
+	return errNoBody
 }
 
 const (

@@ -251,13 +251,11 @@ func (a *responseWriter) chargeForwarded(resp *http.Response) {
 	if a.left {
 		return
 	}
-	n := int64(copyBuffer)
-	if ahead := min(resp.ContentLength, a.readAhead); ahead >= 0 {
-		n += ahead
-	} else {
-		n += a.readAhead
+	ahead := a.readAhead
+	if resp.ContentLength >= 0 {
+		ahead = min(ahead, resp.ContentLength)
 	}
-	a.chargeUnread(n)
+	a.chargeUnread(copyBuffer + ahead)
 }
 
 // chargeUnread sets the charge for a forwarded response to n bytes.

@@ -77,9 +77,8 @@ func (s *Server) finish(a *responseWriter, r *http.Request) {
 // refuseEarly refuses a request with the given error (why), without parsing or reviewing it. It
 // first releases the memory of the request's head.
 func (s *Server) refuseEarly(a *responseWriter, r *http.Request, why error) {
-	method := r.Method
 	conn.ReleaseHead(r)
-	a.startCounting(s.metrics, r, request.InfoOf(method, r.URL))
+	a.startCounting(s.metrics, r, request.InfoOf(r.Method, r.URL))
 	watchcache.WriteError(a, r, why)
 	a.countRejected()
 }
@@ -250,7 +249,15 @@ func (s *Server) answer(a *responseWriter, r *http.Request, rq *servedRead, begu
 		watchcache.WriteError(a, r, lost)
 		return true
 	}
-	s.serveFrom(a, r, rq)
+	s.served.WithLabelValues(rq.Group, rq.Resource, rq.Verb).Inc()
+	rq.session.AddHeaders(a.Header())
+	r = r.WithContext(watchcache.WithPayer(r.Context(), s.seats.Unread.Payer(seats.ReviewFlow(rq.who))))
+	if rq.Verb == "watch" {
+		s.beginWatch(a, r, rq)
+		return true
+	}
+	defer conn.BufferWrites(r)()
+	rq.session.Cache().Serve(a, r, rq.Request)
 	return true
 }
 
@@ -260,20 +267,6 @@ type servedRead struct {
 	session  *mirror.Session
 	who      user.Info
 	decision review.Decision // the review decision that allowed the read
-}
-
-// serveFrom answers a read from the cache of rq.session. For a WATCH, it stores the rest of the
-// work in a.rest.
-func (s *Server) serveFrom(a *responseWriter, r *http.Request, rq *servedRead) {
-	s.served.WithLabelValues(rq.Group, rq.Resource, rq.Verb).Inc()
-	rq.session.AddHeaders(a.Header())
-	r = r.WithContext(watchcache.WithPayer(r.Context(), s.seats.Unread.Payer(seats.ReviewFlow(rq.who))))
-	if rq.Verb == "watch" {
-		s.beginWatch(a, r, rq)
-		return
-	}
-	defer conn.BufferWrites(r)()
-	rq.session.Cache().Serve(a, r, rq.Request)
 }
 
 // authorize reviews the caller of a read. It returns the caller, and the decision whether the

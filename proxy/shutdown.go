@@ -58,8 +58,6 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(s.closing, cancel)()
 	var ending sync.WaitGroup
-	// An error of shutdown means that ctx has ended. It is ignored, because Close ends the rest.
-	end := func(shutdown func(context.Context) error) { ending.Go(func() { _ = shutdown(ctx) }) }
 	begun := time.Now()
 	s.opts.Log.Info("shutting down", "delay", delay)
 
@@ -67,15 +65,15 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	until(ctx, 2)
 	s.shutdownPhase.Store(int32(phaseGoingAway))
 	until(ctx, 4)
-	end(clients.Retire)
+	// An error means that ctx has ended. It is ignored, here and below, because Close ends the rest.
+	ending.Go(func() { _ = clients.Retire(ctx) })
 	until(ctx, 5)
 	left := time.Until(begun.Add(delay))
 	s.mirror.Drain(left)
 	s.forwardedWatches.drain(left)
 	until(ctx, 8)
-	end(clients.Shutdown)
-	// An error means that ctx has ended or that requests take too long. It is ignored, because Close
-	// ends the requests.
+	ending.Go(func() { _ = clients.Shutdown(ctx) })
+	// An error may also mean that requests take too long.
 	_ = wait.PollUntilContextTimeout(ctx, finishPoll, finishTimeout, true, func(context.Context) (bool, error) {
 		return s.unfinished.Load() == 0, nil
 	})
