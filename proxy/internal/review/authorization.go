@@ -37,40 +37,15 @@ func NewAuthorizer(o *Config) (*Authorizer, error) {
 	}
 	allow, deny := o.Trust.AllowTTL, o.Trust.DenyTTL
 	return &Authorizer{
-		reviews: uncachedReviews{reviews}, breaker: o.Breaker, timeout: o.Timeout, allowTTL: allow, denyTTL: deny,
+		reviews: reviews, breaker: o.Breaker, timeout: o.Timeout, allowTTL: allow, denyTTL: deny,
 		allowed: newAnswerCache(maxCachedPermissions, o.answerAge(allow)), denied: newAnswerCache(maxCachedDenials, deny), seats: o.Seats,
 	}, nil
 }
 
-// uncachedReviews prevents the library from storing reviews in its own cache, which bounds their
-// number but not their bytes. That cache stores up to 8,192 reviews as JSON, including expired
-// reviews. Each may contain up to 60 KB of selectors of its caller.
-type uncachedReviews struct{ authorizer.Authorizer }
-
-func (u uncachedReviews) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	return u.Authorizer.Authorize(ctx, uncachedAttributes{attrs})
-}
-
-// uncachedAttributes sets a field to a text that is too long for the library to cache. The field is
-// not part of the review: the review of a resource has no path, and the review of a path has no
-// name.
-type uncachedAttributes struct{ authorizer.Attributes }
-
+// uncachedText is too long for the library to cache a review with it. The library's own cache
+// bounds the number of reviews but not their bytes: it stores up to 8,192 reviews as JSON,
+// including expired reviews. Each may contain up to 60 KB of selectors of its caller.
 var uncachedText = strings.Repeat("/", 10_001)
-
-func (a uncachedAttributes) GetPath() string {
-	if a.IsResourceRequest() {
-		return uncachedText
-	}
-	return a.Attributes.GetPath()
-}
-
-func (a uncachedAttributes) GetName() string {
-	if !a.IsResourceRequest() {
-		return uncachedText
-	}
-	return a.Attributes.GetName()
-}
 
 // Allows decides whether the caller may do the action.
 //
@@ -134,8 +109,14 @@ func (a *Authorizer) allowsExactly(ctx context.Context, who user.Info, q *reques
 func (a *Authorizer) review(ctx context.Context, who user.Info, q *request.Request) Decision {
 	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
+	attrs := Attributes(q, who)
+	if attrs.ResourceRequest {
+		attrs.Path = uncachedText // the review of a resource has no path
+	} else {
+		attrs.Name = uncachedText // the review of a path has no name
+	}
 	begun := a.breaker.begin()
-	switch decision, _, err := a.reviews.Authorize(limited, Attributes(q, who)); {
+	switch decision, _, err := a.reviews.Authorize(limited, attrs); {
 	case err != nil:
 		return begun.classify(ctx, err)
 	case decision == authorizer.DecisionAllow:
