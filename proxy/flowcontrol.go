@@ -38,15 +38,6 @@ const (
 	retryAfterSeconds = 1
 )
 
-// seatsFor returns the pool of seats (places among the requests in progress) for a request that is
-// not long-running. Reads and all other requests have separate pools.
-func (s *Server) seatsFor(info *request.Info) *seats.Pool {
-	if slices.Contains([]string{"get", "list", "head"}, info.Verb) {
-		return s.seats.Reads
-	}
-	return s.seats.Writes
-}
-
 // isLongRunning reports whether kube-apiserver treats the request as long-running.
 func isLongRunning(info *request.Info) bool {
 	return info.Verb == "watch" || info.Verb == "proxy" ||
@@ -194,7 +185,10 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 		s.admitLongRunning(a, r, f)
 		return
 	}
-	in := s.seatsFor(info)
+	in := s.seats.Writes
+	if slices.Contains([]string{"get", "list", "head"}, info.Verb) {
+		in = s.seats.Reads
+	}
 	if !in.Acquire(r.Context(), f) {
 		s.reject(a, r, errTooMany)
 		return

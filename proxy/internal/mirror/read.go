@@ -83,7 +83,7 @@ func (rd *Read) Wait(ctx context.Context) Outcome {
 	rd.awaitReread(proof)
 	st := rd.resource.State()
 	s, err := st.serving(), rd.lost(st)
-	if from := rd.ExactVersion(); rd.hasFutureVersion(s) && !rd.mirror.lost(rd.GVR(), from) {
+	if from := rd.ExactVersion(); rd.hasFutureVersion(s) && rd.mirror.LostFrom(rd.GVR(), from) == nil {
 		err = s.checkFutureVersion(ctx, from)
 	}
 	switch {
@@ -172,7 +172,7 @@ func (res *Resource) rereads(st *State) bool {
 func (rd *Read) lost(st *State) error {
 	s, from, restores := st.serving(), rd.ExactVersion(), &rd.mirror.Restores
 	switch {
-	case rd.mirror.lost(rd.GVR(), from), rd.hasFutureVersion(s),
+	case rd.mirror.LostFrom(rd.GVR(), from) != nil, rd.hasFutureVersion(s),
 		s != nil && restores.before(from) && !s.Cache().CanResumeFrom(rd.ResourceVersion):
 		return wentBackSince(from)
 	case s == nil && SendsState(rd.Request) && rd.resource.rereads(st):

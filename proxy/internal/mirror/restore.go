@@ -138,17 +138,12 @@ func wentBackSince(resourceVersion uint64) *apierrors.StatusError {
 	return apierrors.NewResourceExpired("The server has gone back to an earlier state since resourceVersion " + resourceversion.Format(resourceVersion) + ".")
 }
 
-// LostFrom returns why a watch of a resource must not resume from a resourceVersion, or nil.
+// LostFrom returns why a watch of a resource must not resume from a resourceVersion, or nil. It
+// must not if the upstream went back after that version, less than rereadTime ago, and the resource
+// has not been reread.
 func (m *Mirror) LostFrom(gvr schema.GroupVersionResource, from uint64) error {
-	if m.lost(gvr, from) {
+	if m.Restores.before(from) && m.Restores.isUnread(gvr) {
 		return wentBackSince(from)
 	}
 	return nil
-}
-
-// lost reports whether a watch of a resource must not resume from a resourceVersion. It must not if
-// the upstream went back after that version, less than rereadTime ago, and the resource has not
-// been reread.
-func (m *Mirror) lost(gvr schema.GroupVersionResource, from uint64) bool {
-	return m.Restores.before(from) && m.Restores.isUnread(gvr)
 }

@@ -286,8 +286,12 @@ func (c *Rechecker) finish(q *recheckedReview, who user.Info, d Decision, now ti
 	if c.reviews[q.id] != q { // the last watch of q has ended in the meantime
 		return nil
 	}
-	if q.action == nil && who != nil {
-		c.updateUser(q, who)
+	if q.action == nil && who != nil { // the groups of the user may have changed
+		for g := range q.watches {
+			for _, shared := range g.reviews {
+				shared.who = who
+			}
+		}
 	}
 	switch keeps := q.stillAllowed(d, now, c.grace, c.maxPeriod); {
 	case !keeps:
@@ -313,16 +317,6 @@ func (c *Rechecker) confirmLater(q *recheckedReview, d Decision, now time.Time) 
 	c.enqueue(q, &c.denied)
 	for e := q.element.Prev(); e != nil && e.Value.(*recheckedReview).retryAt.After(q.retryAt); e = q.element.Prev() {
 		c.denied.MoveBefore(q.element, e)
-	}
-}
-
-// updateUser sets the user of a token in the reviews of permissions that share its watches, because
-// the groups of the user may have changed. The caller holds the lock.
-func (c *Rechecker) updateUser(token *recheckedReview, who user.Info) {
-	for g := range token.watches {
-		for _, q := range g.reviews {
-			q.who = who
-		}
 	}
 }
 
