@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,8 +18,10 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 	"k8s.io/utils/lru"
 
+	"github.com/weirproject/weir/proxy/internal/conn"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
@@ -204,3 +208,145 @@ func (a *Authenticator) NamesCallerUpstream(header string) bool {
 
 // Run runs the controllers that keep the CAs current, until ctx ends.
 func (a *Authenticator) Run(ctx context.Context) { runAll(ctx, a.controllers) }
+
+// review asks the upstream for the user of a token. It first waits for a seat, which is the right
+// to make one review, unless opts.uncached is set.
+func (a *Authenticator) review(r *http.Request, id [sha256.Size]byte, opts Options) (user.Info, Decision) {
+	tokens := a.uncachedTokens
+	if !opts.uncached {
+		tokens = a.tokens
+		f := seats.Flow{Level: seats.NewTokens, Caller: conn.Source(r.RemoteAddr), Token: seats.TokenKey(id)}
+		if who, known := a.Known(id); known {
+			f = seats.ReviewFlow(who)
+		}
+		seated := a.seats.Acquire(r.Context(), f)
+		if seated {
+			defer a.seats.Release(f)
+		}
+		switch _, answered := a.answerWithin(id, opts.Grace); {
+		case answered && a.breaker.open():
+			return nil, Unreachable
+		case !seated:
+			return nil, Overloaded
+		}
+	}
+	begun := a.breaker.begin()
+	resp, ok, err := tokens.AuthenticateRequest(utilnet.CloneRequest(r))
+	switch {
+	case err != nil && !saysNo(err):
+		return nil, begun.classify(r.Context(), err)
+	case err == nil && ok:
+		a.Remember(resp.User, id)
+		return resp.User, Allow
+	}
+	a.tokenAnswers.remove(id)
+	return nil, Deny
+}
+
+// saysNo reports whether err says that the upstream rejects the token. The library returns the
+// upstream's reason for the rejection as an error.
+func saysNo(err error) bool { return !HasStatus(err) && !isNetworkError(err) && !isCutOff(err) }
+
+// answerWithin returns the cached user of a token, if the age of the answer is less than the given
+// time (within).
+func (a *Authenticator) answerWithin(id [sha256.Size]byte, within time.Duration) (user.Info, bool) {
+	last, ok := a.tokenAnswers.get(id)
+	if !ok || time.Since(last.at) >= within {
+		return nil, false
+	}
+	return last.user, true
+}
+
+const webSocketToken = "base64url.bearer.authorization.k8s.io."
+
+// TokenID returns a digest of the request's token, or zero if there is none. Like kube-apiserver,
+// it finds a token in two places: a bearer Authorization header, and a protocol of a WebSocket
+// request.
+func TokenID(r *http.Request) (id [sha256.Size]byte) {
+	auth, protocols := strings.TrimSpace(r.Header.Get("Authorization")), ""
+	if words := strings.SplitN(auth, " ", 3); len(words) < 2 || strings.ToLower(words[0]) != "bearer" || words[1] == "" {
+		auth = ""
+	}
+	if all := strings.Join(r.Header.Values("Sec-WebSocket-Protocol"), ","); strings.Contains(all, webSocketToken) && wsstream.IsWebSocketRequest(r) {
+		protocols = all
+	}
+	if auth == "" && protocols == "" {
+		return id
+	}
+	return sha256.Sum256([]byte(auth + "\n" + protocols)) // a header contains no newline
+}
+
+const (
+	// maxOwnerReviews bounds the concurrent LearnOwner reviews.
+	maxOwnerReviews = 8
+	// ownerRetry is the minimum time between two LearnOwner reviews of a token without a user.
+	ownerRetry = 10 * time.Minute
+)
+
+// ForgetOwner removes what is cached about a token that the upstream has rejected, so that
+// LearnOwner reviews the token again.
+func (a *Authenticator) ForgetOwner(id [sha256.Size]byte) {
+	a.tokenAnswers.remove(id)
+	a.ownersAsked.Remove(id)
+}
+
+// LearnOwner reviews, in the background, a token that the upstream may have accepted. Without
+// LearnOwner the proxy would not review the token of a request that it only forwards. Flow control
+// would then count requests by token, and a user may have any number of tokens. LearnOwner does
+// nothing if the user is known, or if a review of the token started less than ownerRetry ago. It
+// also does nothing if too many reviews are in progress; the next request with the token then tries
+// again. LearnOwner passes the review to run, which must call it. The review ends when ctx ends.
+func (a *Authenticator) LearnOwner(ctx context.Context, r *http.Request, id [sha256.Size]byte, run func(func())) {
+	if _, known := a.tokenAnswers.get(id); known {
+		return
+	}
+	if last, ok := a.ownersAsked.Get(id); ok && time.Since(last.(time.Time)) < ownerRetry {
+		return
+	}
+	select {
+	case a.ownerReviews <- struct{}{}:
+	default:
+		return
+	}
+	a.ownersAsked.Add(id, time.Now())
+	by := a.credentialOf(r).r
+	run(func() {
+		defer func() { <-a.ownerReviews }()
+		ctx, cancel := context.WithTimeout(ctx, a.timeout)
+		defer cancel()
+		a.review(by.WithContext(ctx), id, Options{uncached: true})
+	})
+}
+
+// credential is the part of a request that identifies its caller to the upstream.
+type credential struct {
+	id    [sha256.Size]byte // digest of the token or the certificate
+	token bool
+	r     *http.Request // contains only what identifies the caller; nil in tests
+}
+
+// tokenHeaders are the headers in which kube-apiserver looks for a token.
+var tokenHeaders = []string{"Authorization", "Sec-Websocket-Protocol", "Connection", "Upgrade"}
+
+// credentialOf returns the credential of a request. A review of the credential may outlast the
+// request, because other watches of the caller share it. Of the headers, the credential therefore
+// contains only those that identify the caller. It contains nothing that belongs to the connection,
+// such as the body and the context.
+func (a *Authenticator) credentialOf(r *http.Request) credential {
+	b := credential{r: &http.Request{
+		Method: r.Method, URL: &url.URL{}, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, Header: http.Header{}, RemoteAddr: r.RemoteAddr,
+	}}
+	keeps := func(name string) bool { return slices.Contains(tokenHeaders, name) }
+	if verified, ok := r.Context().Value(identityKey{}).(*identity); ok && verified.caller != nil {
+		b.id, b.r.TLS = sha256.Sum256(r.TLS.PeerCertificates[0].Raw), r.TLS
+		keeps = a.cas.Load().namesCaller
+	} else {
+		b.id, b.token = TokenID(r), true
+	}
+	for name, values := range r.Header {
+		if keeps(name) {
+			b.r.Header[name] = values
+		}
+	}
+	return b
+}
