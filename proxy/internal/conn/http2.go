@@ -48,7 +48,8 @@ type http2Conn struct {
 	refused bool        // there is no room for the stream, or for its head
 
 	mu sync.Mutex
-	// Streams that have not ended: up to maxStreams, and those that the server will refuse.
+	// Streams that have not ended, in ascending order: up to maxStreams, and those that the server
+	// will refuse.
 	open   []uint32
 	newest uint32 // the largest stream number that the client has used
 	gone   bool   // the server has sent GOAWAY and ignores later streams
@@ -191,14 +192,9 @@ func (hc *http2Conn) sent(f frameHeader) {
 		}
 	case f.kind == http2.FrameGoAway:
 		hc.gone = true
-		var ended []uint32
-		hc.open = slices.DeleteFunc(hc.open, func(id uint32) bool {
-			if id > f.last {
-				ended = append(ended, id)
-			}
-			return id > f.last
-		})
-		hc.client.endStreams(false, ended...)
+		i, _ := slices.BinarySearch(hc.open, f.last+1)
+		hc.client.endStreams(false, hc.open[i:]...)
+		hc.open = hc.open[:i]
 	}
 }
 
