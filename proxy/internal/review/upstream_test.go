@@ -20,6 +20,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -321,5 +322,24 @@ func TestTokenID(t *testing.T) {
 	}
 	if len(ids) != 4 || !ids[[sha256.Size]byte{}] {
 		t.Errorf("%d ids", len(ids))
+	}
+}
+
+// TestExtraInUpperCase checks that an extra to impersonate is refused if the upstream would receive
+// its key changed.
+func TestExtraInUpperCase(t *testing.T) {
+	h := http.Header{"Impersonate-User": {"jane"}, "Impersonate-Extra-%41": {"x"}}
+	if to, err := ReadImpersonation(h); !apierrors.IsBadRequest(err) {
+		t.Errorf("%+v, %v", to, err)
+	}
+}
+
+// TestBreakerUnwraps checks that Kubernetes' libraries find the transport below the breaker's, to
+// close its idle connections.
+func TestBreakerUnwraps(t *testing.T) {
+	inner := &http.Transport{}
+	outer, ok := (&Breaker{}).Wrap(inner).(utilnet.RoundTripperWrapper)
+	if !ok || outer.WrappedRoundTripper() != http.RoundTripper(inner) {
+		t.Errorf("%+v", outer)
 	}
 }
