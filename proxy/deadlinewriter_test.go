@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -175,7 +176,7 @@ func (w *noteDeadline) Write(p []byte) (int, error) {
 // TestPacedAnswers checks the write deadlines. The client of a request with a seat must read at a
 // minimum pace, even if the request asks for an upgrade and gets none. The client of a long-running
 // response may read more slowly. If a request has released its seat and gets an error, its client
-// has conn.UnreadTime.
+// has conn.UnreadTime, even if net/http's buffer for HTTP/1 is too small for the proxy's own error.
 func TestPacedAnswers(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	for path, want := range map[string]time.Duration{
@@ -184,6 +185,7 @@ func TestPacedAnswers(t *testing.T) {
 		"/metrics":                             seatGrace,
 		"/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1": conn.WriteStall,
 		"/api/v1/namespaces/default/pods/none/log":                   conn.UnreadTime,
+		"/api/v1/namespaces/default/pods/refused":                    conn.UnreadTime,
 	} {
 		w := &noteDeadline{ResponseWriter: httptest.NewRecorder()}
 		r := httptest.NewRequest(http.MethodGet, path, nil).WithContext(tp.ctx)
@@ -191,6 +193,9 @@ func TestPacedAnswers(t *testing.T) {
 		if path == "/api/v1/pods" {
 			r.Header.Set("Upgrade", "websocket")
 			r.Header.Set("Connection", "Upgrade")
+		}
+		if strings.HasSuffix(path, "refused") { // with an error that names the header
+			r.Header.Set("Impersonate-Extra-"+strings.Repeat("a", httpBufferSize*3/4), " ")
 		}
 		tp.server.ServeHTTP(w, r)
 		// The bytes that the client has read extend the deadline.

@@ -148,8 +148,11 @@ func (a *responseWriter) WriteHeader(code int) {
 func (a *responseWriter) Write(p []byte) (int, error) {
 	a.recordCode(http.StatusOK)
 	a.buffered = len(p) < httpBufferSize
-	if a.written += int64(len(p)); !a.buffered && a.code >= http.StatusBadRequest {
-		a.limitWrite(conn.UnreadTime) // a large error, which does not fit into the buffer
+	a.written += int64(len(p))
+	// A large error, which does not fit into the buffer, needs a deadline. After leave, a smaller one
+	// does too: net/http's buffer for HTTP/1 is half as large.
+	if a.code >= http.StatusBadRequest && (!a.buffered || a.left && len(p) > httpBufferSize/2) {
+		a.limitWrite(conn.UnreadTime)
 	}
 	n, err := a.ResponseWriter.Write(p)
 	a.failed = a.failed || err != nil
