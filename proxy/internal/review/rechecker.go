@@ -69,7 +69,8 @@ func NewRechecker(period, most, grace time.Duration, authn *Authenticator, authz
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.ask = c.askUpstream
-	c.timer = time.AfterFunc(time.Hour, c.fire) // the first watch sets another time
+	c.timer = time.AfterFunc(time.Hour, c.fire)
+	c.timer.Stop() // the first watch starts it
 	return c
 }
 

@@ -154,6 +154,14 @@ func TestRechecksOfMany(t *testing.T) {
 	}
 }
 
+// TestRechecksNothing checks that a Rechecker without watches has no timer that keeps it in memory.
+// If New fails, nothing closes its Rechecker.
+func TestRechecksNothing(t *testing.T) {
+	if NewRechecker(time.Minute, time.Hour, time.Hour, nil, nil).timer.Stop() {
+		t.Error("the timer runs")
+	}
+}
+
 // TestRechecksRevoke checks that all watches of a revoked token or permission end, and that no
 // other watches end. It also checks that a single denial ends no watch.
 func TestRechecksRevoke(t *testing.T) {
