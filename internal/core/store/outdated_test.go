@@ -39,14 +39,15 @@ func TestWhenOutdated(t *testing.T) {
 
 // TestAsks checks a list that was requested before another writer found that the server went back.
 // The list may be from before or after the restore. So it must change nothing, and the writer must
-// request another list.
+// request another list. In particular, it must not delete an object of its writer alone.
 func TestAsks(t *testing.T) {
 	s := newStore(t, Config{})
 	x, y := s.Writer(Scope{Owner: 0}), s.Writer(Scope{Owner: 1})
-	for _, w := range []*Writer{x, y} {
-		w.BeginReplace(false)
-		w.EndReplace("5")
-	}
+	x.BeginReplace(false)
+	x.EndReplace("5")
+	y.BeginReplace(false)
+	putPod(t, y, smallPod("ns", "b", 1, 2, nil, ""))
+	y.EndReplace("5")
 	y.ListRequested()
 	x.ListRequested()
 	x.BeginReplace(true)
@@ -54,7 +55,11 @@ func TestAsks(t *testing.T) {
 	x.EndReplace("3")
 	y.BeginReplace(false)
 	putPod(t, y, smallPod("ns", "a", 1, 4, nil, ""))
+	putPod(t, y, smallPod("ns", "b", 1, 2, nil, ""))
 	y.EndReplace("5")
+	if _, ok := s.Get("ns/b"); !ok {
+		t.Error("a list of before has deleted b, which it contains")
+	}
 	version := func() string {
 		o, _ := s.Get("ns/a")
 		return o.ResourceVersion()

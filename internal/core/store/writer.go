@@ -546,7 +546,7 @@ func (w *Writer) EndReplace(resourceVersion string) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
 	w.s.flush()
-	if w.replacing {
+	if w.replacing && !w.isOutdated() {
 		at := progressOf(resourceVersion)
 		bounded := at.ok && at.rv > 0
 		w.releaseAll(at.rv, func(o *Object) bool {
