@@ -35,7 +35,7 @@ type scratch struct {
 	tokens  []token
 	pieces  []int32        // indexes of the first token of each slice or pointer
 	print   uint64         // the hash of the fields, the key of the template
-	key     []byte         // the fields and counts of the pieces, the key of the shape
+	key     []byte         // the fields and counts of at most maxPieces pieces, the key of the shape
 	noting  *template      // the template that is being made, or nil
 	shape   *shape         // nil if each piece is allocated separately
 	image   unsafe.Pointer // the memory of the value

@@ -282,6 +282,9 @@ type shapes struct {
 
 // find returns the shape for the tokens of s, or nil if each piece must be allocated separately.
 func (h *shapes) find(root reflect.Type, s *scratch) *shape {
+	if len(s.pieces) > maxPieces {
+		return nil
+	}
 	s.key = s.key[:0]
 	for _, at := range s.pieces {
 		t := &s.tokens[at]
