@@ -14,7 +14,7 @@ unit safe safe-all fuzz e2e oldest: export GOFLAGS += -ldflags=-s
 TOOL        = $$(GOWORK=off go -C tools tool -n $(1))
 # What go.work joins. One command for all shares the work on what they have in common. The proxy
 # comes first: its tests take longest, and others are compiled meanwhile.
-PACKAGES    = ./proxy/... ./controllerruntime/... ./... ./measure/bench/... ./measure/doctor/... ./cmd/weir/... ./examples/... ./metrics/...
+PACKAGES    = ./proxy/... ./controllerruntime/... ./... ./measure/bench/... ./measure/doctor/... ./cmd/weir/... ./examples/... ./metrics/... ./e2e/programs/report/...
 # What make test fuzzes, and with how many inputs each: half a minute in all. Fuzzing compiles
 # everything a package needs once more, so those that need the least are chosen. At night each gets
 # 50000x. make fuzz FUZZ="$(make -s fuzzable)" takes all there are, FUZZTIME=1m a minute for each. A
@@ -45,8 +45,8 @@ BASELINE      = go run ./measure/bench/cmd/baseline -tree $(BASELINETREE) -runs 
 
 # The modules beside the root. tidy has them find each other as go.work does, which go mod tidy does
 # not read.
-MODULES      = cmd/weir controllerruntime e2e examples measure/bench measure/doctor metrics proxy
-NESTED       = controllerruntime measure/doctor metrics proxy
+MODULES      = cmd/weir controllerruntime e2e e2e/programs/report examples measure/bench measure/doctor metrics proxy
+NESTED       = controllerruntime e2e/programs/report measure/doctor metrics proxy
 
 .PHONY: help test testprograms lint staticcheck unit safe safe-all fuzz fuzzable mutants e2e soak answers proxyfuzz hostile programs baseline baseline-check cost-model oldest next build release image apidiff fmt tidy release-check
 

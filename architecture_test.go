@@ -30,7 +30,7 @@ func TestArchitecture(t *testing.T) {
 	rank := packageTable(t)
 	list := exec.CommandContext(t.Context(), "go", "list", "-f",
 		`{{.ImportPath}} {{if or (eq .Name "main") (eq (join .GoFiles "") "" "doc.go")}}other{{else}}library{{end}} {{join .Imports " "}}`,
-		"./...", "./measure/bench/...", "./measure/doctor/...", "./cmd/weir/...", "./controllerruntime/...", "./proxy/...", "./e2e/...", "./examples/...", "./metrics/...")
+		"./...", "./measure/bench/...", "./measure/doctor/...", "./cmd/weir/...", "./controllerruntime/...", "./proxy/...", "./e2e/...", "./e2e/programs/report/...", "./examples/...", "./metrics/...")
 	list.Env = append(os.Environ(), "GOFLAGS=-mod=readonly")
 	out, err := list.Output()
 	check.NoError(t, err)

@@ -9,6 +9,7 @@ require (
 	github.com/prometheus/procfs v0.21.1
 	github.com/weirproject/weir v0.0.0
 	github.com/weirproject/weir/controllerruntime v0.0.0
+	github.com/weirproject/weir/e2e/programs/report v0.0.0
 	go.etcd.io/etcd/client/v3 v3.7.0
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.27.1

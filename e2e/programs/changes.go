@@ -8,19 +8,25 @@ import (
 	"go/format"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/ast/astutil"
 )
 
-// changes are modifications of a program's source files. The text of a file "changes" has four
+// changes are modifications of a program's source files. The text of a file "changes" has these
 // kinds of lines, and comments that start with #:
 //
+//	build PACKAGE       builds this main package, instead of the one in the program's directory.
+//	                    Both builds add the directory's file added.go to the package.
 //	in PACKAGE FILE     selects the file that the following lines change
 //	import PATH         adds an import to the file
 //	change A to B       replaces the text A by B everywhere in the file
 //	share A to B        replaces A by B after all changes, if Options.ShareDecoded is tested
-type changes []fileChanges
+type changes struct {
+	build string // "" or a package
+	files []fileChanges
+}
 
 // fileChanges are the changes of one file.
 type fileChanges struct {
@@ -30,10 +36,9 @@ type fileChanges struct {
 	shares           [][2]string
 }
 
-var errSyntax = errors.New("in PACKAGE FILE, import PATH, change A to B or share A to B is wanted")
+var errSyntax = errors.New("build PACKAGE, in PACKAGE FILE, import PATH, change A to B or share A to B is wanted")
 
-func parseChanges(raw []byte) (changes, error) {
-	var out changes
+func parseChanges(raw []byte) (out changes, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(raw))
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())
@@ -41,11 +46,11 @@ func parseChanges(raw []byte) (changes, error) {
 			continue
 		}
 		if err := out.parse(line); err != nil {
-			return nil, fmt.Errorf("line %d: %q: %w", n, line, err)
+			return changes{}, fmt.Errorf("line %d: %q: %w", n, line, err)
 		}
 	}
-	if len(out) == 0 {
-		return nil, errors.New("nothing is changed")
+	if len(out.files) == 0 {
+		return changes{}, errors.New("nothing is changed")
 	}
 	return out, lines.Err()
 }
@@ -53,18 +58,22 @@ func parseChanges(raw []byte) (changes, error) {
 func (c *changes) parse(line string) error {
 	verb, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
-	if verb == "in" {
+	switch verb {
+	case "build":
+		c.build = rest
+		return nil
+	case "in":
 		words := strings.Fields(rest)
 		if len(words) != 2 {
 			return errSyntax
 		}
-		*c = append(*c, fileChanges{importPath: words[0], file: words[1]})
+		c.files = append(c.files, fileChanges{importPath: words[0], file: words[1]})
 		return nil
 	}
-	if len(*c) == 0 {
+	if len(c.files) == 0 {
 		return errSyntax
 	}
-	last := &(*c)[len(*c)-1]
+	last := &c.files[len(c.files)-1]
 	switch verb {
 	case "import":
 		last.imports = append(last.imports, rest)
@@ -85,42 +94,31 @@ func (c *changes) parse(line string) error {
 	return nil
 }
 
-// apply returns a file with its changes, and the number of changed lines, including imports. The
-// changes of "share" do not count, because the other changes already affect the same lines. apply
-// removes imports that become unused, so that the file compiles. It returns an error if the file
-// lacks a text that a change replaces.
-func (c fileChanges) apply(source []byte, share bool) (out []byte, lines int, err error) {
+// apply returns a file with its changes. It removes imports that become unused, so that the file
+// compiles. It returns an error if the file lacks a text that a change replaces.
+func (c fileChanges) apply(source []byte, share bool) ([]byte, error) {
 	text := string(source)
-	replace := func(r [2]string) (n int) {
-		if n = strings.Count(text, r[0]); n == 0 && err == nil {
-			err = fmt.Errorf("%s/%s: there is no %q", c.importPath, c.file, r[0])
+	replacements := c.replacements
+	if share {
+		replacements = slices.Concat(replacements, c.shares)
+	}
+	for _, r := range replacements {
+		if !strings.Contains(text, r[0]) {
+			return nil, fmt.Errorf("%s/%s: there is no %q", c.importPath, c.file, r[0])
 		}
 		text = strings.ReplaceAll(text, r[0], r[1])
-		return n
-	}
-	for _, r := range c.replacements {
-		lines += replace(r)
-	}
-	for _, r := range c.shares {
-		if share {
-			replace(r)
-		}
-	}
-	if err != nil {
-		return nil, 0, err
 	}
 	fset := token.NewFileSet()
 	original, err := parser.ParseFile(fset, c.file, source, 0)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	file, err := parser.ParseFile(fset, c.file, text, parser.ParseComments)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	for _, path := range c.imports {
 		astutil.AddImport(fset, file, path)
-		lines++
 	}
 	for _, spec := range original.Imports {
 		name, path := "", strings.Trim(spec.Path.Value, `"`)
@@ -129,12 +127,11 @@ func (c fileChanges) apply(source []byte, share bool) (out []byte, lines int, er
 		}
 		if astutil.UsesImport(original, path) && !astutil.UsesImport(file, path) {
 			astutil.DeleteNamedImport(fset, file, name, path)
-			lines++
 		}
 	}
 	var b bytes.Buffer
 	if err := format.Node(&b, fset, file); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	return b.Bytes(), lines, nil
+	return b.Bytes(), nil
 }

@@ -28,7 +28,7 @@ func TestPrograms(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Hour)
 	defer cancel()
 	var table strings.Builder
-	fmt.Fprintf(&table, "%-24s %5s   %-23s   %-23s   %s\n", "", "lines", "peak RSS, MB", "CPU, s", "done after, s")
+	fmt.Fprintf(&table, "%-24s %10s %14s   %-23s   %-23s   %s\n", "", "statements", "imports+go.mod", "peak RSS, MB", "CPU, s", "done after, s")
 	for _, of := range []struct {
 		program string
 		trial   trial
@@ -51,7 +51,8 @@ func TestPrograms(t *testing.T) {
 			if before.dropIn != (report.DropIn{}) || after.dropIn.Captured == 0 {
 				t.Errorf("the drop-in is in use unchanged: %+v; changed: %+v: what is changed has no effect", before.dropIn, after.dropIn)
 			}
-			fmt.Fprintf(&table, "%-24s %5d   %6.0f %6.0f %8.2f   %6.1f %6.1f %8.2f   %6.1f %6.1f\n", of.program, p.lines,
+			fmt.Fprintf(&table, "%-24s %10d %14s   %6.0f %6.0f %8.2f   %6.1f %6.1f %8.2f   %6.1f %6.1f\n", of.program,
+				p.statements, fmt.Sprintf("%d+%d", p.imports, p.goModules),
 				mb(before.peakRSS), mb(after.peakRSS), float64(after.peakRSS)/float64(before.peakRSS),
 				before.cpu.Seconds(), after.cpu.Seconds(), after.cpu.Seconds()/before.cpu.Seconds(),
 				before.done.Seconds(), after.done.Seconds())

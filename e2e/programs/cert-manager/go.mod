@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/cert-manager/cert-manager v1.21.2
 	github.com/weirproject/weir v0.0.0
-	github.com/weirproject/weir/e2e v0.0.0
+	github.com/weirproject/weir/e2e/programs/report v0.0.0
 	k8s.io/client-go v0.37.2
 )
 
@@ -120,5 +120,5 @@ require (
 replace (
 	github.com/weirproject/weir => ../../..
 	github.com/weirproject/weir/controllerruntime => ../../../controllerruntime
-	github.com/weirproject/weir/e2e => ../..
+	github.com/weirproject/weir/e2e/programs/report => ../report
 )

@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/go-logr/logr v1.4.3
 	github.com/weirproject/weir v0.0.0
-	github.com/weirproject/weir/e2e v0.0.0
+	github.com/weirproject/weir/e2e/programs/report v0.0.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2
@@ -119,6 +119,6 @@ require (
 replace (
 	github.com/weirproject/weir => ../../..
 	github.com/weirproject/weir/controllerruntime => ../../../controllerruntime
-	github.com/weirproject/weir/e2e => ../..
+	github.com/weirproject/weir/e2e/programs/report => ../report
 	k8s.io/kube-openapi => k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad
 )

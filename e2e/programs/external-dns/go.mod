@@ -4,7 +4,7 @@ go 1.26.6
 
 require (
 	github.com/weirproject/weir v0.0.0
-	github.com/weirproject/weir/e2e v0.0.0
+	github.com/weirproject/weir/e2e/programs/report v0.0.0
 	sigs.k8s.io/external-dns v0.22.0
 )
 
@@ -91,5 +91,5 @@ replace (
 	github.com/openshift/api => github.com/openshift/api v0.0.0-20260810132456-8f52beb625b5
 	github.com/weirproject/weir => ../../..
 	github.com/weirproject/weir/controllerruntime => ../../../controllerruntime
-	github.com/weirproject/weir/e2e => ../..
+	github.com/weirproject/weir/e2e/programs/report => ../report
 )

@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/open-telemetry/opentelemetry-collector-contrib/processor/k8sattributesprocessor v1.2.0
 	github.com/weirproject/weir v0.0.0
-	github.com/weirproject/weir/e2e v0.0.0
+	github.com/weirproject/weir/e2e/programs/report v0.0.0
 	go.opentelemetry.io/collector/component/componenttest v0.163.0
 	go.opentelemetry.io/collector/confmap v1.69.0
 	go.opentelemetry.io/collector/consumer/consumertest v0.163.0
@@ -111,5 +111,5 @@ require (
 replace (
 	github.com/weirproject/weir => ../../..
 	github.com/weirproject/weir/controllerruntime => ../../../controllerruntime
-	github.com/weirproject/weir/e2e => ../..
+	github.com/weirproject/weir/e2e/programs/report => ../report
 )

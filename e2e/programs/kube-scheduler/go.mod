@@ -4,7 +4,7 @@ go 1.26.7
 
 require (
 	github.com/weirproject/weir v0.0.0
-	github.com/weirproject/weir/e2e v0.0.0
+	github.com/weirproject/weir/e2e/programs/report v0.0.0
 	k8s.io/component-base v0.37.2
 	k8s.io/kubernetes v1.37.1
 )
@@ -127,7 +127,7 @@ require (
 
 replace (
 	github.com/weirproject/weir => ../../..
-	github.com/weirproject/weir/e2e => ../..
+	github.com/weirproject/weir/e2e/programs/report => ../report
 	k8s.io/api => k8s.io/api v0.37.1
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.37.1
 	k8s.io/apimachinery => k8s.io/apimachinery v0.37.1

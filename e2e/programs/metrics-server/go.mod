@@ -4,7 +4,7 @@ go 1.26.4
 
 require (
 	github.com/weirproject/weir v0.0.0
-	github.com/weirproject/weir/e2e v0.0.0
+	github.com/weirproject/weir/e2e/programs/report v0.0.0
 	sigs.k8s.io/metrics-server v0.9.0
 )
 
@@ -122,5 +122,5 @@ require (
 replace (
 	github.com/weirproject/weir => ../../..
 	github.com/weirproject/weir/controllerruntime => ../../../controllerruntime
-	github.com/weirproject/weir/e2e => ../..
+	github.com/weirproject/weir/e2e/programs/report => ../report
 )

@@ -6,7 +6,7 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/prometheus v0.316.0
 	github.com/weirproject/weir v0.0.0
-	github.com/weirproject/weir/e2e v0.0.0
+	github.com/weirproject/weir/e2e/programs/report v0.0.0
 )
 
 require (
@@ -74,5 +74,5 @@ require (
 replace (
 	github.com/weirproject/weir => ../../..
 	github.com/weirproject/weir/controllerruntime => ../../../controllerruntime
-	github.com/weirproject/weir/e2e => ../..
+	github.com/weirproject/weir/e2e/programs/report => ../report
 )

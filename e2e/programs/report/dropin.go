@@ -7,15 +7,15 @@ import (
 
 // DropIn describes how a program uses Weir's drop-in for client-go.
 type DropIn struct {
-	Informers int `json:"informers"` // running informers
+	Informers int `json:"informers"` // running informers and Reflectors
 	// Captured is the number of watches that the informers read themselves. client-go's client reads
 	// the other watches. If it has read an informer's list, it also reads the informer's watch.
 	Captured int `json:"captured"`
 }
 
-// dropIn finds the drop-in's informers in the stacks of this program's goroutines. It cannot call
-// the drop-in's package, because the unchanged program does not link it.
-func dropIn() (found DropIn) {
+// FindDropIn finds the drop-in's informers and Reflectors in the stacks of this program's
+// goroutines. It cannot call the drop-in's package, because the unchanged program does not link it.
+func FindDropIn() DropIn {
 	stacks := make([]byte, 1<<20)
 	for {
 		n := runtime.Stack(stacks, true)
@@ -28,8 +28,10 @@ func dropIn() (found DropIn) {
 
 func dropInOf(stacks string) (found DropIn) {
 	for stack := range strings.SplitSeq(stacks, "\n\n") {
-		if strings.Contains(stack, "weir/clientgo.(*informer).RunWithContext(") {
-			found.Informers++
+		for _, running := range []string{"weir/clientgo.(*informer).RunWithContext(", "weir/clientgo.(*Reflector).listAndWatch("} {
+			if strings.Contains(stack, running) {
+				found.Informers++
+			}
 		}
 		// The drop-in's stream also occurs in the stacks if client-go reads the response, but then the
 		// stream does not read from an HTTP connection.

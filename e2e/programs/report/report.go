@@ -112,7 +112,7 @@ func answerTo(question string, known Knowledge) any {
 	case AskCount:
 		return known.Count()
 	case AskDropIn:
-		return dropIn()
+		return FindDropIn()
 	}
 	return known.All() // json.Marshal sorts the keys
 }

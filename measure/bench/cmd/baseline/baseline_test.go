@@ -161,13 +161,13 @@ func TestBound(t *testing.T) {
 
 func TestParseProgram(t *testing.T) {
 	out := "=== RUN TestPrograms\n    x_test.go:1: as it is, changed\n" +
-		"                         lines   peak RSS, MB              CPU, s                    done after, s\n" +
-		"        kube-scheduler               6     2000   1000     0.50     20.0   15.0     0.75     10.0    9.0\n"
+		"                         statements imports+go.mod   peak RSS, MB              CPU, s                    done after, s\n" +
+		"        kube-scheduler               6            3+2     2000   1000     0.50     20.0   15.0     0.75     10.0    9.0\n"
 	got, line, err := parseProgram("kube-scheduler", []byte(out))
 	if diff := cmp.Diff(figures.Values{programPeak: 0.5, programCPU: 0.75}, got); err != nil || diff != "" {
 		t.Errorf("%v, %s", err, diff)
 	}
-	check.Equal(t, line, "kube-scheduler 6 2000 1000 0.50 20.0 15.0 0.75 10.0 9.0", "line")
+	check.Equal(t, line, "kube-scheduler 6 3+2 2000 1000 0.50 20.0 15.0 0.75 10.0 9.0", "line")
 	if _, _, err := parseProgram("cert-manager", []byte(out)); err == nil {
 		t.Error("a program without a line is no error")
 	}

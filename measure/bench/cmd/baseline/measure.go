@@ -262,10 +262,10 @@ func (m *measurer) runProgram(ctx context.Context, of row, r *record) error {
 // program's ratios and the line.
 func parseProgram(program string, out []byte) (figures.Values, string, error) {
 	for line := range bytes.Lines(out) {
-		var name string
-		var changed int
+		var name, imports string
+		var statements int
 		var before, after, peak, cpuBefore, cpuAfter, cpu float64
-		if n, _ := fmt.Sscan(string(line), &name, &changed, &before, &after, &peak, &cpuBefore, &cpuAfter, &cpu); n == 8 && name == program {
+		if n, _ := fmt.Sscan(string(line), &name, &statements, &imports, &before, &after, &peak, &cpuBefore, &cpuAfter, &cpu); n == 9 && name == program {
 			return figures.Values{programPeak: after / before, programCPU: cpu}, strings.Join(strings.Fields(string(line)), " "), nil
 		}
 	}

@@ -1,4 +1,4 @@
-package report
+package programs
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/e2e/programs/report"
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
@@ -29,20 +30,20 @@ func TestDropIn(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(*rest.Config)
 		make    func(cache.ListerWatcher) cache.SharedIndexInformer
-		want    DropIn
+		want    report.DropIn
 	}{
 		"client-go": {func(*rest.Config) {}, func(lw cache.ListerWatcher) cache.SharedIndexInformer {
 			return cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
-		}, DropIn{}},
+		}, report.DropIn{}},
 		"without Wrap": {func(*rest.Config) {}, func(lw cache.ListerWatcher) cache.SharedIndexInformer {
 			return clientgo.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
-		}, DropIn{Informers: 1}},
+		}, report.DropIn{Informers: 1}},
 		"only Wrap": {clientgo.Wrap, func(lw cache.ListerWatcher) cache.SharedIndexInformer {
 			return cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
-		}, DropIn{}},
+		}, report.DropIn{}},
 		"all": {clientgo.Wrap, func(lw cache.ListerWatcher) cache.SharedIndexInformer {
 			return clientgo.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
-		}, DropIn{Informers: 1, Captured: 1}},
+		}, report.DropIn{Informers: 1, Captured: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := rest.CopyConfig(server.Config())
@@ -60,7 +61,7 @@ func TestDropIn(t *testing.T) {
 			defer cancelSoon()
 			// The informer starts its watch only after its list.
 			testenv.EventuallyNoError(t, soon, "it is reported", func() error {
-				if got := dropIn(); got != test.want {
+				if got := report.FindDropIn(); got != test.want {
 					return fmt.Errorf("got %+v, want %+v", got, test.want)
 				}
 				return nil
