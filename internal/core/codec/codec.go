@@ -150,7 +150,8 @@ func (c *Codec) decode(raw []byte, sharing bool) (value any, err error) {
 // setTypeMeta sets the kind of an object if necessary, and returns the object. A
 // PartialObjectMetadata receives the example's kind. An unstructured object without a kind receives
 // the kind that its list states, or else the example's. If neither kind is known, the object is
-// unchanged.
+// unchanged. A built-in type receives no kind, as in client-go: only JSON events state one, and
+// client-go's typed clients remove it.
 func (c *Codec) setTypeMeta(object any) any {
 	switch object := object.(type) {
 	case *metav1.PartialObjectMetadata:
@@ -167,6 +168,10 @@ func (c *Codec) setTypeMeta(object any) any {
 		} else if !c.gvk.Empty() {
 			object.SetGroupVersionKind(c.gvk)
 		}
+	default:
+		if c.protobuf != nil && isTrusted(c.goType.Elem()) {
+			return c.setKind(object, nil)
+		}
 	}
 	return object
 }
@@ -174,15 +179,19 @@ func (c *Codec) setTypeMeta(object any) any {
 // Encode encodes a value for Decode. It uses protobuf if the type has a protobuf form, and
 // otherwise JSON. It writes the value's apiVersion and kind before the protobuf message, unless
 // Decode sets the same apiVersion and kind when they are missing. ok is false if the value does not
-// have the codec's type, or if Decode would not return an equal value. It is also false if Equal
-// cannot compare values of the type. For this comparison, a nil slice or map equals an empty one,
-// and the zone of a time does not matter.
+// have the codec's type, or if reflect.DeepEqual could distinguish it from the value that Decode
+// would return, other than by the texts that quantities cache. ok is also false if Equal cannot
+// compare values of the type.
 func (c *Codec) Encode(value any) ([]byte, bool) {
 	if c.goType == nil || reflect.TypeOf(value) != c.goType || reflect.ValueOf(value).IsNil() || c.incomparable.Load() {
 		return nil, false
 	}
 	if m, ok := value.(protoMessage); ok {
-		if raw, err := c.marshalProtobuf(m); err == nil && (c.protobuf.keeps(value) || c.decodesTo(raw, value)) {
+		keeps := c.protobuf.keeps(value)
+		if !keeps && isTrusted(c.goType.Elem()) {
+			return nil, false // rarely does JSON preserve more, and it costs much more to find out
+		}
+		if raw, err := c.marshalProtobuf(m); err == nil && (keeps || c.decodesTo(raw, value)) {
 			return raw, true
 		}
 	}
@@ -265,7 +274,8 @@ func isPlainJSON(value any, depth int) bool {
 	return false
 }
 
-// decodesTo reports whether Decode of raw returns a value equal to value.
+// decodesTo reports whether Decode of raw returns a value that reflect.DeepEqual does not
+// distinguish from value.
 func (c *Codec) decodesTo(raw []byte, value any) bool {
 	decoded, err := c.decode(raw, false)
 	if err != nil {
@@ -275,5 +285,5 @@ func (c *Codec) decodesTo(raw []byte, value any) bool {
 	if !ok && !isTrusted(c.goType.Elem()) {
 		c.incomparable.Store(true)
 	}
-	return equal
+	return equal && reflect.DeepEqual(decoded, value)
 }

@@ -156,10 +156,6 @@ func (c *compiler) mapping(t reflect.Type) (set func(*scratch, unsafe.Pointer, [
 	return setMap(t, elem.set), ok
 }
 
-func isMessage(t reflect.Type) bool {
-	return reflect.PointerTo(t).Implements(reflect.TypeFor[protoMessage]())
-}
-
 func hasTags(t reflect.Type) bool {
 	for i := range t.NumField() {
 		if _, tagged := wire.FieldNumber(t.Field(i)); tagged {

@@ -16,6 +16,11 @@ type protoMessage interface {
 	Marshal() ([]byte, error)
 }
 
+// isMessage reports whether values of type t have their own message, even if t is a slice type.
+func isMessage(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[protoMessage]())
+}
+
 // decoder decodes the protobuf of one Go type. It is safe for concurrent use.
 type decoder struct {
 	goType   reflect.Type // the struct type

@@ -2,16 +2,18 @@ package codec
 
 import (
 	"reflect"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// keeps reports whether encoding and decoding preserve value, except for its TypeMeta. They do if
-// every field with a value is encoded, and all times and quantities have no more precision than the
-// encoding. A nil slice or map counts as equal to an empty one, and the zone of a time does not
-// matter. keeps also returns false for types that it cannot judge. It costs less than a tenth of
-// decoding and comparing. value must be a pointer to a struct.
+// keeps reports whether encoding and decoding preserve value, except for its TypeMeta, so that
+// reflect.DeepEqual finds no difference. They do if every field with a value is encoded, no slice
+// or map is empty without being nil, all times are local and as precise as the encoding, and all
+// quantities are canonical. Only the texts that quantities cache may differ. keeps also returns
+// false for types that it cannot judge. It costs less than a tenth of decoding and comparing. value
+// must be a pointer to a struct.
 func (d *decoder) keeps(value any) bool {
 	v := reflect.ValueOf(value)
 	if v.Type().Elem() != d.goType || v.IsNil() {
@@ -71,8 +73,10 @@ func (l lossy) mayChange(t reflect.Type) bool {
 		return l.add(t)
 	case reflect.Pointer:
 		return l.mayChange(t.Elem())
-	case reflect.Slice, reflect.Map:
-		return l.mayChange(t.Elem()) || t.Elem().Kind() == reflect.Pointer || t.Kind() == reflect.Map && l.mayChange(t.Key())
+	case reflect.Slice: // an empty one becomes nil, unless it consists of bytes
+		return l.mayChange(t.Elem()) || t.Elem().Kind() != reflect.Uint8
+	case reflect.Map:
+		l.mayChange(t.Elem()) // adds the type
 	}
 	return true
 }
@@ -96,9 +100,9 @@ func (l lossy) keepsFields(v reflect.Value, aside int) bool {
 func (l lossy) keeps(v reflect.Value) bool {
 	switch t := v.Type(); t {
 	case reflect.TypeFor[metav1.Time]():
-		return v.Addr().Interface().(*metav1.Time).Nanosecond() == 0
+		return keepsTime(v.Addr().Interface().(*metav1.Time).Time, time.Second)
 	case reflect.TypeFor[metav1.MicroTime]():
-		return v.Addr().Interface().(*metav1.MicroTime).Nanosecond()%1000 == 0
+		return keepsTime(v.Addr().Interface().(*metav1.MicroTime).Time, time.Microsecond)
 	case reflect.TypeFor[resource.Quantity]():
 		return keepsQuantity(v.Addr().Interface().(*resource.Quantity))
 	}
@@ -108,38 +112,62 @@ func (l lossy) keeps(v reflect.Value) bool {
 	case reflect.Pointer:
 		return v.IsNil() || l.keeps(v.Elem())
 	case reflect.Slice:
-		return v.Len() == 0 || v.Type().Elem().Kind() != reflect.Pointer && l.keepsElements(v)
+		if v.Len() == 0 {
+			return v.IsNil() || isMessage(v.Type())
+		}
+		return v.Type().Elem().Kind() != reflect.Pointer && l.keepsElements(v)
 	case reflect.Map:
-		return v.Len() == 0 || v.Type().Elem().Kind() != reflect.Pointer && !l.mayChange(v.Type().Key()) && l.keepsEntries(v)
+		return v.IsNil() || v.Len() > 0 && v.Type().Elem().Kind() != reflect.Pointer && !l.mayChange(v.Type().Key()) && l.keepsEntries(v)
 	}
 	return v.IsZero()
 }
 
 func (l lossy) keepsElements(v reflect.Value) bool {
+	if elem := v.Type().Elem(); elem.Kind() != reflect.Slice && !l.mayChange(elem) {
+		return true
+	}
 	for i := range v.Len() {
-		if !l.keeps(v.Index(i)) {
+		if !l.keepsElement(v.Index(i)) {
 			return false
 		}
 	}
 	return true
+}
+
+// keepsElement reports whether encoding preserves an element of a slice, or a value of a map. If it
+// is a nil slice, decoding returns an empty one.
+func (l lossy) keepsElement(v reflect.Value) bool {
+	if v.Kind() == reflect.Slice && v.IsNil() {
+		return false
+	}
+	return !l.mayChange(v.Type()) || l.keeps(v)
 }
 
 func (l lossy) keepsEntries(v reflect.Value) bool {
-	value := reflect.New(v.Type().Elem()).Elem()
+	elem := v.Type().Elem()
+	if elem.Kind() != reflect.Slice && !l.mayChange(elem) {
+		return true
+	}
+	value := reflect.New(elem).Elem()
 	for all := v.MapRange(); all.Next(); {
-		if value.SetIterValue(all); !l.keeps(value) {
+		if value.SetIterValue(all); !l.keepsElement(value) {
 			return false
 		}
 	}
 	return true
 }
 
-// keepsQuantity reports whether a quantity is an integer or a multiple of a thousandth. The text of
-// such a quantity preserves its value. keepsQuantity may return false for other quantities that the
-// text preserves.
+// keepsTime reports whether a time is as decoding returns it: zero, or local with the given
+// precision.
+func keepsTime(t time.Time, precision time.Duration) bool {
+	return t == time.Time{} || t == time.Unix(t.Unix(), int64(time.Duration(t.Nanosecond()).Truncate(precision)))
+}
+
+// keepsQuantity reports whether decoding a quantity's canonical text returns the same quantity. It
+// returns false for a quantity that was written in another form.
 func keepsQuantity(q *resource.Quantity) bool {
-	if _, ok := q.AsInt64(); ok {
-		return true
-	}
-	return q.Cmp(*resource.NewMilliQuantity(q.MilliValue(), q.Format)) == 0
+	own := *q // String caches the text in the quantity
+	parsed, err := resource.ParseQuantity(own.String())
+	_ = parsed.String()
+	return err == nil && (parsed == own || reflect.DeepEqual(parsed, own)) // large ones have pointers
 }
