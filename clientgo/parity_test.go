@@ -66,6 +66,19 @@ var parityStories = map[string]struct {
 		},
 		"add d/a@1 v=1 initial\nadd d/b@2 v=1 initial\ndelete d/b@4 v=1\ndelete tombstone d/a d/a@1 v=1",
 	},
+	"the deletion of an unknown object is delivered": {
+		func(t *testing.T, s *recordedInformer) {
+			s.source.Add(pod("a", "1"))
+			s.start(t)
+			s.source.Delete(pod("b", "1"))
+			s.source.Delete(pod("a", "1"))
+			s.calls.wait(t, "delete d/a@3 v=1")
+			s.source.Delete(pod("a", "1"))
+			s.calls.wait(t, "delete d/a@4 v=1")
+			check.Equal(t, shown(s.informer.GetStore().List()), "", "stored")
+		},
+		"add d/a@1 v=1 initial\ndelete d/a@3 v=1\ndelete d/a@4 v=1\ndelete d/b@2 v=1",
+	},
 	"a change that was missed is an update": {
 		func(t *testing.T, s *recordedInformer) {
 			s.source.Add(pod("a", "1"))

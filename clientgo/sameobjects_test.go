@@ -44,7 +44,7 @@ type unusualSpec struct {
 }
 
 // unusualServer returns a server whose list contains one object. Its watches add a second object
-// and change the first. Items of lists state their kind only if itemsHaveKind is true.
+// and change the first, and delete a third one that they never sent. Items of lists state their kind only if itemsHaveKind is true.
 func unusualServer(kind schema.GroupVersionKind, object string, itemsHaveKind bool) http.HandlerFunc {
 	stated := func(name string, version int, withKind bool) string {
 		members := fmt.Sprintf(object, name, version)
@@ -60,7 +60,8 @@ func unusualServer(kind schema.GroupVersionKind, object string, itemsHaveKind bo
 			refuse(w, apierrors.NewBadRequest("no initial events"))
 		case query.Has("watch"):
 			if query.Get("resourceVersion") == "1" {
-				_, _ = fmt.Fprintf(w, `{"type":"ADDED","object":%s}{"type":"MODIFIED","object":%s}`, stated("b", 2, true), stated("a", 3, true))
+				_, _ = fmt.Fprintf(w, `{"type":"ADDED","object":%s}{"type":"MODIFIED","object":%s}{"type":"DELETED","object":%s}`,
+					stated("b", 2, true), stated("a", 3, true), stated("c", 4, true))
 			}
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
@@ -110,8 +111,8 @@ func TestSameObjects(t *testing.T) {
 							t.Errorf("%s: got %#v\nwant %#v", what, got, want)
 						}
 					}
-					if len(received["client-go"]) != 5 {
-						t.Errorf("client-go's informer delivers %d objects, want 5", len(received["client-go"]))
+					if len(received["client-go"]) != 6 {
+						t.Errorf("client-go's informer delivers %d objects, want 6", len(received["client-go"]))
 					}
 				})
 			}
@@ -145,6 +146,11 @@ func collect(t *testing.T, inf cache.SharedIndexInformer, custom bool) map[strin
 			mu.Lock()
 			defer mu.Unlock()
 			note("updated", obj)
+		},
+		DeleteFunc: func(obj any) {
+			mu.Lock()
+			defer mu.Unlock()
+			note("deleted", obj)
 			close(done)
 		},
 	})

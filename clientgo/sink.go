@@ -216,11 +216,11 @@ func (s *sink) repeats(t wire.EventType, m *wire.Meta, object any, held *store.O
 }
 
 // deleteObject deletes the object of a DELETED event that the ListerWatcher returned. held is the
-// version that is stored under the same key, or nil. OnDelete receives the object of the event. It
-// receives held instead if the object cannot be transformed, or is older than held because the
-// event is repeated.
+// version that is stored under the same key, or nil. OnDelete receives the object of the event. If
+// the object cannot be transformed, or is older than held because the event is repeated, OnDelete
+// receives held, if that is not nil.
 func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transformed func() (any, error)) error {
-	final := held != nil && (len(m.UID) == 0 || string(m.UID) == held.UID()) && !isBefore(m, held)
+	final := held == nil || (len(m.UID) == 0 || string(m.UID) == held.UID()) && !isBefore(m, held)
 	if held != nil {
 		m.UID = []byte(held.UID())
 	}

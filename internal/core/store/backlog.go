@@ -58,8 +58,12 @@ func (e *backlogEntry) cost() int64 {
 
 // absorb adds a change that the log is about to drop. awaited reports whether SyncedThrough waits
 // for the change. With byUID, absorb splits a change from one uid to another into a deletion and a
-// creation.
+// creation. It drops the deletion of an object that the store did not have: otherwise the backlog
+// of a handler that is blocked forever would grow with each.
 func (m *backlog) absorb(r *Change, awaited bool) {
+	if r.ofUnknown() {
+		return // never awaited
+	}
 	if m.byUID && r.Old != nil && r.New != nil && !r.Old.SameUID(r.New) {
 		m.take(&Change{Revision: r.Revision, Old: r.Old, Missed: true}, false)
 		replacing := *r

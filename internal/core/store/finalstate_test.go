@@ -2,6 +2,7 @@ package store
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,4 +73,59 @@ func TestFinalState(t *testing.T) {
 		}
 	}
 	check.Equal(t, len(got), 3, "ends that the other cursor sees")
+}
+
+// TestDeletionOfUnknown checks that DeleteAs records the deletion of an object that the store does
+// not have, except during a replace and for a repeated event. The deletion must change neither the
+// table nor its indexes, and must not stay in the backlog of a cursor that is behind.
+func TestDeletionOfUnknown(t *testing.T) {
+	cfg := decodeConfig()
+	cfg.LogBytes = 4_000
+	s := newStore(t, cfg)
+	w := s.Writer(Scope{})
+	c, behind := s.NotifyingCursor(nil, nil), s.NotifyingCursor(nil, nil)
+	end := func(name string, rv int, value bool) {
+		t.Helper()
+		pod := smallPod("", name, 1, rv, nil, "node")
+		raw := podsim.Encode(s.Encoding().String(), pod)
+		var m wire.Meta
+		check.NoError(t, wire.ReadMeta(s.Encoding(), raw, &m))
+		if !value {
+			pod = nil
+			check.NoError(t, w.DeleteAs(&m, raw, nil))
+		} else {
+			check.NoError(t, w.DeleteAs(&m, nil, pod))
+		}
+		w.Flush()
+	}
+	end("too-early", 1, false)
+	w.BeginReplace(false)
+	end("in-a-replace", 3, false)
+	putPod(t, w, smallPod("", "kept", 2, 2, nil, "node"))
+	w.EndReplace("10")
+	end("repeated", 10, false)
+	end("packed", 11, false)
+	end("packed", 11, false) // a repeated event
+	end("value", 12, true)
+	var gone []string
+	for _, ch := range drain(c) {
+		if ch.Type() != Deleted {
+			continue
+		}
+		value, err := ch.Old.Decoded()
+		check.NoError(t, err)
+		gone = append(gone, value.(*corev1.Pod).Name+"@"+strconv.FormatUint(ch.ResourceVersion, 10))
+		if ch.Final != ch.Old || ch.FinalStateUnknown() {
+			t.Errorf("%s: the final state is unknown", ch.Key())
+		}
+	}
+	check.Equal(t, strings.Join(gone, " "), "packed@11 value@12", "deletions")
+	check.Equal(t, s.Len(), 1, "objects")
+	for rv := range 100 {
+		end("other", 20+rv, false)
+	}
+	check.Equal(t, behind.Pending(), 1, "changes in the backlog") // the object that is stored
+	if s.Memory().Log > 2*cfg.LogBytes {
+		t.Errorf("the log has %d bytes", s.Memory().Log)
+	}
 }

@@ -20,6 +20,7 @@ type Change struct {
 	// only in a resync.
 	Old, New *Object
 	// Final is the state in which Writer.DeleteAs deleted the object, or nil if the state is unknown.
+	// It is equal to Old if the store did not have the object.
 	Final *Object
 	// ResourceVersion is the resourceVersion of New. If New is nil, ResourceVersion is the
 	// resourceVersion that was passed to Writer.Delete, or the resourceVersion of the list that did
@@ -91,6 +92,9 @@ func (ch *Change) Type() ChangeType {
 func (ch *Change) FinalStateUnknown() bool {
 	return ch.New == nil && !ch.Refused && (ch.Missed || ch.Coalesced)
 }
+
+// ofUnknown reports whether the change is the deletion of an object that the store did not have.
+func (ch *Change) ofUnknown() bool { return ch.Old != nil && ch.Old == ch.Final }
 
 // Object returns New, or Old if New is nil.
 func (ch *Change) Object() *Object {

@@ -363,7 +363,7 @@ func (s *Store) applyBatch() (changed int) {
 	s.mu.Unlock()
 	b.notified = signal(b.woken, b.notified)
 	for i := range b.records {
-		if old := b.records[i].Old; old != nil {
+		if old := b.records[i].Old; old != nil && !b.records[i].ofUnknown() {
 			s.release(old)
 			if d := old.decoded.Load(); d != nil {
 				s.decoder.cache.drop(d)
@@ -407,9 +407,13 @@ func (s *Store) applyLocked(b *batch) {
 }
 
 // removeLocked removes the writer's owner from a version. If it was the last owner, removeLocked
-// deletes the version from the table.
+// deletes the version from the table. The deletion of an unknown object it only records.
 func (s *Store) removeLocked(b *batch, p *pending) {
 	w, old := p.writer, p.Old
+	if p.ofUnknown() {
+		s.recordLocked(b, p)
+		return
+	}
 	s.deletions.record(w, old, p)
 	if old.owners.Load() != w.bit {
 		old.owners.And(^w.bit)

@@ -223,6 +223,11 @@ func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.delete(m, raw
 // deleted. The state is the bytes in final or, if value is not nil, the Go value in value. final is
 // like raw of PutAs, and value is like value of PutValue. The log stores the state with the change.
 // A cursor that falls behind the log does not receive it.
+//
+// If the table does not have the object, DeleteAs changes nothing, but the log records the event:
+// as a change whose Old and Final are the state. It ignores the event during a replace, and if its
+// resourceVersion is not above all that the source has reported. Do not use DeleteAs in a store
+// with several writers: each of them would record the deletion.
 func (w *Writer) DeleteAs(m *wire.Meta, final []byte, value any) error {
 	return w.delete(m, final, false, func(o *Object) {
 		if value != nil {
@@ -442,14 +447,18 @@ func (w *Writer) delete(m *wire.Meta, raw []byte, missed bool, setFinal func(o *
 	}
 	late := !opaque && o.rv <= w.newest
 	w.newest = max(w.newest, o.number())
-	if stale {
+	unknown := held == nil && setFinal != nil && !late && w.synced && !w.replacing && !w.isOutdated() &&
+		(opaque || o.rv > max(w.progress.rv, w.next.rv))
+	if stale && !unknown {
 		return nil
 	}
 	p := pending{Change: Change{Old: held, ResourceVersion: o.number(), Missed: missed}, late: late, coalesced: w.coalesced}
 	if setFinal != nil {
 		w.keep(o, held)
 		setFinal(o)
-		p.Final = o
+		if p.Final = o; unknown {
+			p.Old = o
+		}
 	}
 	w.add(&p)
 	w.s.flushFull()
