@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,39 +26,66 @@ import (
 // refusing is a transform that returns an error for pods whose label v is "bad".
 func refusing(obj any) (any, error) {
 	if obj.(*corev1.Pod).Labels["v"] == "bad" {
-		return nil, errors.New("a bad pod")
+		return nil, errBadPod
 	}
 	return obj, nil
 }
 
-// TestTransformErrorOnRelist checks that the informer keeps the previous version of an object if
-// the transform fails for the newest version. The newest version is in an event or in a relist. A
-// later DELETED event must delete the object.
-func TestTransformErrorOnRelist(t *testing.T) {
+var errBadPod = errors.New("a bad pod")
+
+// TestTransformError checks what happens if a transform fails for a version of an object, with
+// client-go's informer and with Weir's. In an event, the informer keeps the previous version. A list
+// fails: the informer does not sync or, in a relist, keeps what it has stored, and the watch error
+// handler receives the transform's error. The list is sent again until the transform succeeds.
+func TestTransformError(t *testing.T) {
 	silent(t)
-	synctest.Test(t, transformErrorOnRelist)
+	for maker, make := range bothConstructors {
+		t.Run(maker, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { transformError(t, make) }) })
+	}
 }
 
-func transformErrorOnRelist(t *testing.T) {
-	s := newRecordedInformer(t, NewSharedIndexInformer)
-	check.NoError(t, s.informer.SetTransform(refusing))
-	for _, name := range []string{"a", "b", "c"} {
-		s.source.Add(pod(name, "1"))
+func transformError(t *testing.T, make constructor) {
+	s := newRecordedInformer(t, make)
+	var fails atomic.Bool
+	var failed atomic.Int32
+	check.NoError(t, s.informer.SetTransform(func(obj any) (any, error) {
+		if fails.Load() {
+			return refusing(obj)
+		}
+		return obj, nil
+	}))
+	check.NoError(t, s.informer.SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
+		if strings.Contains(err.Error(), errBadPod.Error()) {
+			failed.Add(1)
+		}
+	}))
+	s.source.Add(pod("a", "bad"))
+	s.source.Add(pod("b", "1"))
+	fails.Store(true)
+	s.stop = run(t, s.informer)
+	time.Sleep(time.Minute)
+	if s.informer.HasSynced() || failed.Load() < 2 {
+		t.Errorf("synced: %t, and %d errors reported", s.informer.HasSynced(), failed.Load())
 	}
-	s.start(t)
-	s.source.Modify(pod("a", "bad"))
-	s.source.ModifyDropWatch(pod("b", "bad"))
+	fails.Store(false)
+	synced(t, s.informer.HasSyncedChecker(), s.registration.HasSyncedChecker())
+	s.source.watches.wait(t)
+	fails.Store(true)
+	s.source.Modify(pod("b", "bad"))
+	s.source.Add(pod("c", "1"))
+	s.calls.wait(t, "add d/c@4 v=1")
+	failed.Store(0)
 	s.source.DeleteDropWatch(pod("c", "1"))
 	s.source.ResetWatch()
-	s.calls.wait(t, "delete tombstone d/c d/c@3 v=1")
-	s.source.watches.wait(t)
-	s.source.Modify(pod("a", "2"))
-	s.source.Delete(pod("b", "1"))
-	s.calls.wait(t, "update d/a@1 v=1 -> d/a@7 v=2")
-	s.calls.wait(t, "delete d/b@8 v=1")
-	if got := s.calls.all(); len(got) != 6 {
-		t.Errorf("told %q", got)
+	time.Sleep(time.Minute)
+	check.Equal(t, shown(s.informer.GetStore().List()), "d/a@1 v=bad\nd/b@2 v=1\nd/c@4 v=1", "stored while lists fail")
+	if failed.Load() == 0 {
+		t.Error("no error of a relist was reported")
 	}
+	fails.Store(false)
+	s.calls.wait(t, "update d/b@2 v=1 -> d/b@3 v=bad")
+	s.calls.wait(t, "delete tombstone d/c d/c@4 v=1")
+	check.Equal(t, shown(s.informer.GetStore().List()), "d/a@1 v=bad\nd/b@3 v=bad", "stored at the end")
 }
 
 // TestRefusedOnRelist checks that a relist keeps the stored version of an object if the listed
@@ -198,8 +226,13 @@ func TestExcludedVersions(t *testing.T) {
 					return obj, nil
 				}))
 				s.source.Add(pod("a", "1"))
-				s.source.Add(pod("b", "bad"))
+				if name != "an error" { // which would end the list; see TestTransformError
+					s.source.Add(pod("b", "bad"))
+				}
 				s.start(t)
+				if name == "an error" {
+					s.source.Add(pod("b", "bad"))
+				}
 				s.source.Modify(pod("a", "bad"))
 				time.Sleep(61 * time.Second)
 				s.source.Modify(pod("a", "bad"))

@@ -40,8 +40,9 @@ type sink struct {
 }
 
 // Take implements reflector.Sink. If it cannot store an object, it logs the reason and keeps the
-// previous version of the object, also in a relist. If the transform excludes a version, Take keeps
-// the previous version too, but logs nothing.
+// previous version of the object, also in a relist. But if the transform fails for an object of a
+// list, the list ends, as in client-go. If the transform excludes a version, Take keeps the previous
+// version, but logs nothing.
 func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte, value any) error {
 	namespace, name := m.Namespace, m.Name
 	err := s.take(t, m, raw, value)
@@ -52,7 +53,8 @@ func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte, value any) error
 		return err
 	}
 	excluded := errors.Is(err, ErrExcluded)
-	if !excluded {
+	ends := !excluded && s.Replacing() && errors.Is(err, errTransform) && !errors.Is(err, errResult)
+	if !excluded && !ends { // the error of a list has its own way to the program
 		s.report(m, err)
 	}
 	if t != wire.Deleted {
@@ -64,7 +66,7 @@ func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte, value any) error
 	if excluded {
 		return nil
 	}
-	return reflector.Refusal{Err: err}
+	return reflector.Refusal{Err: err, EndsList: ends}
 }
 
 func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) error {

@@ -18,8 +18,11 @@ import (
 const transformLogEvery = time.Minute
 
 // errTransform is wrapped by the error of a transform that failed, or whose result cannot be
-// stored. The error also wraps the reason.
-var errTransform = errors.New("transform")
+// stored. The error also wraps the reason. In the second case it also wraps errResult.
+var (
+	errTransform = errors.New("transform")
+	errResult    = errors.New("the result cannot be stored")
+)
 
 // transformed returns the transform's result for a value, or the value itself if there is no
 // transform. If the transform panics and utilruntime.ReallyCrash is false, the error is
@@ -39,11 +42,11 @@ func (s *sink) transformed(value any) (changed any, err error) {
 // recognizes the object when the server sends the object again.
 func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func() (any, error)) error {
 	value, err := transformed()
-	if err == nil {
-		_, err = wire.IdentityOf(value)
-	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errTransform, err)
+	}
+	if _, err := wire.IdentityOf(value); err != nil {
+		return fmt.Errorf("%w: %w: %w", errTransform, errResult, err)
 	}
 	s.rename(m, value)
 	s.meta = wire.Meta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}

@@ -66,6 +66,7 @@ type driver struct {
 	newestObjectRV uint64 // the newest resourceVersion of the objects in a list
 	skipErr        error
 	fatal          error // an error of the sink, which accepts no more writes
+	refused        error // a Refusal that ends the current list
 }
 
 // perform executes the actions that need no waiting. If one of the actions is a request or a wait,
@@ -110,6 +111,7 @@ func (d *driver) performAtOnce(a action) (ask bool) {
 	case closeStream:
 		d.close()
 	case beginReplace:
+		d.refused = nil
 		d.skips, d.damaged, d.skipErr, d.objects, d.size, d.newestObjectRV, d.unwanted = 0, 0, nil, 0, 0, 0, 0
 		d.r.skipped(0, nil)
 		d.r.unwanted(0)
@@ -355,8 +357,8 @@ func (d *driver) write(t wire.EventType, o source.Object) error {
 }
 
 // taken records the result of writing an object. If err is not nil, it counts the object as
-// skipped, and the driver continues with the next object. offset is the end of the object in the
-// body, for the error.
+// skipped, and the driver continues with the next object, unless err ends the list. offset is the
+// end of the object in the body, for the error.
 func (d *driver) taken(err error, offset int64) {
 	d.dirty = true
 	if err == nil {
@@ -365,7 +367,12 @@ func (d *driver) taken(err error, offset int64) {
 	if d.fatal = d.r.sink.Err(); d.fatal != nil {
 		return
 	}
-	if _, ok := errors.AsType[Refusal](err); !ok {
+	refusal, ok := errors.AsType[Refusal](err)
+	if ok && refusal.EndsList && d.replacing {
+		d.refused = &Error{Phase: d.phase, Sentinel: ErrMalformed, Err: refusal}
+		return
+	}
+	if !ok {
 		d.damaged++
 	}
 	if d.skips++; d.skipErr == nil {
@@ -450,7 +457,7 @@ func sizeOf(o source.Object) int64 { return 1 + int64(len(o.Raw))/smallObject }
 // readList reads the LIST, or one page of it, to its end.
 func (d *driver) readList() input {
 	item, err := d.item, d.itemErr
-	for ; (err == nil || ofOneItem(err)) && d.fatal == nil; item, err = d.list.Next() {
+	for ; err == nil || ofOneItem(err); item, err = d.list.Next() {
 		d.size += sizeOf(item)
 		d.place.moves()
 		if err == nil {
@@ -464,14 +471,17 @@ func (d *driver) readList() input {
 		if d.objects++; d.objects%listedEvery == 0 {
 			d.r.listed(d.objects, d.list.Meta().RemainingItemCount)
 		}
+		if end := errors.Join(d.fatal, d.refused); end != nil {
+			return d.failed(end)
+		}
 	}
 	d.itemType(d.list.ItemTypeMeta())
 	head := d.list.Meta()
 	d.r.skipped(d.skips, d.skipErr)
 	d.r.unwanted(d.unwanted)
 	d.r.listed(d.objects, head.RemainingItemCount)
-	if err != io.EOF || d.fatal != nil {
-		return d.failed(errors.Join(err, d.fatal))
+	if err != io.EOF {
+		return d.failed(err)
 	}
 	d.close()
 	d.r.heard()

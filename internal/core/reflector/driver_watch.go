@@ -135,8 +135,8 @@ func (d *driver) readWatch() input {
 			d.apply(event)
 			events++
 		}
-		if d.fatal != nil {
-			return d.failed(d.fatal)
+		if end := errors.Join(d.fatal, d.refused); end != nil {
+			return d.failed(end)
 		}
 		if events == maxBatch || d.damaged > damaged || other.typ == inNone && d.watch.Buffered() == 0 {
 			break

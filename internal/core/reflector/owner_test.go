@@ -76,7 +76,7 @@ var errChoosy = errors.New("not this one")
 func (c *choosy) Take(t wire.EventType, m *wire.Meta, object []byte, value any) error {
 	c.types = append(c.types, t)
 	if string(m.Name) == "b" {
-		return Refusal{errChoosy}
+		return Refusal{Err: errChoosy}
 	}
 	return c.Sink.Take(t, m, object, value)
 }

@@ -255,7 +255,7 @@ type Sink interface {
 	// during the call. If the source returns Go values instead of bytes, value is set and object is
 	// nil. If Take returns an error, the reflector skips the object and counts it in Status.Skipped.
 	// If the object is from an event, the reflector then lists, because the list may contain the
-	// object intact. If the error is a Refusal, it does not list.
+	// object intact. If the error is a Refusal, it does not list. A Refusal may end the running list.
 	Take(t wire.EventType, m *wire.Meta, object []byte, value any) error
 	// DeleteNamesake receives an object that Config.Keep does not want, and deletes the stored object
 	// of the same name. The stored object is a different, older one, whose deletion event was missed.
@@ -302,7 +302,12 @@ type Sink interface {
 
 // Refusal is an error of Sink.Take for an object that the sink would also refuse if a list
 // contained it. So the reflector does not list after a Refusal.
-type Refusal struct{ Err error }
+type Refusal struct {
+	Err error
+	// EndsList, for an object of a list or of initial events, ends the list with the error: the
+	// reflector waits, and lists again.
+	EndsList bool
+}
 
 func (r Refusal) Error() string { return fmt.Sprintf("refused: %v", r.Err) }
 
