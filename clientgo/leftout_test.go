@@ -34,9 +34,10 @@ func refusing(obj any) (any, error) {
 var errBadPod = errors.New("a bad pod")
 
 // TestTransformError checks what happens if a transform fails for a version of an object, with
-// client-go's informer and with Weir's. In an event, the informer keeps the previous version. A list
-// fails: the informer does not sync or, in a relist, keeps what it has stored, and the watch error
-// handler receives the transform's error. The list is sent again until the transform succeeds.
+// client-go's informer and with Weir's. In an event, the informer keeps the previous version. A
+// list fails: the informer does not sync or, in a relist, keeps what it has stored, and the watch
+// error handler receives the transform's error. The informer lists again until the transform
+// succeeds.
 func TestTransformError(t *testing.T) {
 	silent(t)
 	for maker, make := range bothConstructors {

@@ -43,8 +43,9 @@ type unusualSpec struct {
 	At    metav1.Time       `json:"at"`
 }
 
-// unusualServer returns a server whose list contains one object. Its watches add a second object
-// and change the first, and delete a third one that they never sent. Items of lists state their kind only if itemsHaveKind is true.
+// unusualServer returns a server whose list contains one object. Its watches add a second object,
+// change the first, and delete a third one that they never sent. Items of lists state their kind
+// only if itemsHaveKind is true.
 func unusualServer(kind schema.GroupVersionKind, object string, itemsHaveKind bool) http.HandlerFunc {
 	stated := func(name string, version int, withKind bool) string {
 		members := fmt.Sprintf(object, name, version)

@@ -41,8 +41,8 @@ type sink struct {
 
 // Take implements reflector.Sink. If it cannot store an object, it logs the reason and keeps the
 // previous version of the object, also in a relist. But if the transform fails for an object of a
-// list, the list ends, as in client-go. If the transform excludes a version, Take keeps the previous
-// version, but logs nothing.
+// list, the list ends, as in client-go. If the transform excludes a version, Take keeps the
+// previous version, but logs nothing.
 func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte, value any) error {
 	namespace, name := m.Namespace, m.Name
 	err := s.take(t, m, raw, value)
