@@ -28,7 +28,7 @@ type decoder struct {
 	tables                // the tables that decode objects; see compile
 
 	members func() []*member // of the struct
-	lossy   func() lossy     // of the struct
+	keeper  func() *keeper   // of the struct
 }
 
 var decoders sync.Map // *decoder, by the reflect.Type of a pointer to its struct
@@ -52,7 +52,7 @@ func newDecoder(t reflect.Type) *decoder {
 		goType:   t,
 		typeMeta: typeMetaIndex(t),
 		members:  sync.OnceValue(func() []*member { return membersOf(t) }),
-		lossy:    sync.OnceValue(func() lossy { return lossyOf(t) }),
+		keeper:   sync.OnceValue(func() *keeper { return keepers{}.of(t, false) }),
 	}
 }
 

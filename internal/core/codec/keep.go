@@ -19,138 +19,147 @@ func (d *decoder) keeps(value any) bool {
 	if v.Type().Elem() != d.goType || v.IsNil() {
 		return false
 	}
-	return d.lossy().keepsFields(v.Elem(), d.typeMeta)
-}
-
-// lossy contains, for each struct type, the fields whose values may change when they are encoded.
-// It has entries for one struct type and for each struct type inside it.
-type lossy map[reflect.Type][]lossyField
-
-type lossyField struct {
-	index   int  // -1 means that the struct's encoding is unknown
-	encoded bool // false means that the field must be empty, because it is not encoded
-}
-
-func lossyOf(t reflect.Type) lossy {
-	l := lossy{}
-	l.add(t)
-	return l
-}
-
-// add adds a struct type, and reports whether encoding may change its values. A struct may contain
-// itself.
-func (l lossy) add(t reflect.Type) bool {
-	if fields, ok := l[t]; ok {
-		return fields == nil || len(fields) > 0
-	}
-	l[t] = nil
-	fields := []lossyField{}
-	if !isTrusted(t) {
-		l[t] = []lossyField{{index: -1}}
+	switch k := d.keeper(); {
+	case k == nil:
 		return true
+	case k.check != nil:
+		return k.check(v.Elem())
+	default:
+		return k.keepsFields(v.Elem(), d.typeMeta)
 	}
-	for i := range t.NumField() {
-		if _, encoded := fieldNumber(t.Field(i)); !encoded || l.mayChange(t.Field(i).Type) {
-			fields = append(fields, lossyField{i, encoded})
-		}
-	}
-	l[t] = fields
-	return len(fields) > 0
 }
 
-// mayChange reports whether encoding may change values of a type.
-func (l lossy) mayChange(t reflect.Type) bool {
+// keeper finds out whether encoding preserves values of one type. A nil *keeper means that encoding
+// preserves all values of the type.
+type keeper struct {
+	check  func(v reflect.Value) bool // if it is not nil, it decides alone
+	fields []keptField                // of a struct, those whose values encoding may change
+	elem   *keeper                    // of the target of a pointer, or of elements
+	// Encoding preserves an empty slice or map only if empty is true. If element is true, the type is
+	// one of elements. Then decoding returns an empty slice instead of a nil one.
+	empty, element bool
+}
+
+type keptField struct {
+	index int
+	of    *keeper
+}
+
+// keepers contains the keepers of struct types.
+type keepers map[reflect.Type]*keeper
+
+// of returns the keeper of a type. element is true for the type of a slice's or map's elements.
+func (all keepers) of(t reflect.Type, element bool) *keeper {
 	switch t {
-	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[resource.Quantity]():
-		return true
+	case reflect.TypeFor[metav1.Time]():
+		return &keeper{check: func(v reflect.Value) bool { return keepsTime(v.Addr().Interface().(*metav1.Time).Time, time.Second) }}
+	case reflect.TypeFor[metav1.MicroTime]():
+		return &keeper{check: func(v reflect.Value) bool {
+			return keepsTime(v.Addr().Interface().(*metav1.MicroTime).Time, time.Microsecond)
+		}}
+	case reflect.TypeFor[resource.Quantity]():
+		return &keeper{check: func(v reflect.Value) bool { return keepsQuantity(v.Addr().Interface().(*resource.Quantity)) }}
 	case reflect.TypeFor[metav1.FieldsV1]():
-		return false
+		return nil
 	}
 	switch t.Kind() {
 	case reflect.String, reflect.Bool, reflect.Int32, reflect.Int64, reflect.Uint32, reflect.Uint64, reflect.Uint8, reflect.Float64:
-		return false
+		return nil
 	case reflect.Struct:
-		return l.add(t)
+		return all.ofStruct(t)
 	case reflect.Pointer:
-		return l.mayChange(t.Elem())
-	case reflect.Slice: // an empty one becomes nil, unless it consists of bytes
-		return l.mayChange(t.Elem()) || t.Elem().Kind() != reflect.Uint8
-	case reflect.Map:
-		l.mayChange(t.Elem()) // adds the type
+		if elem := all.of(t.Elem(), false); elem != nil {
+			return &keeper{elem: elem}
+		}
+		return nil
+	case reflect.Slice, reflect.Map:
+		k := &keeper{element: element, elem: all.of(t.Elem(), true)}
+		isBytes := t.Elem().Kind() == reflect.Uint8
+		if k.empty = isBytes || t.Kind() == reflect.Slice && isMessage(t); isBytes && !element {
+			return nil
+		}
+		if t.Elem().Kind() == reflect.Pointer || t.Kind() == reflect.Map && all.of(t.Key(), false) != nil {
+			k.elem = never
+		}
+		return k
 	}
-	return true
+	return onlyZero
+}
+
+var (
+	never    = &keeper{check: func(reflect.Value) bool { return false }} // the encoding is unknown
+	onlyZero = &keeper{check: reflect.Value.IsZero}                      // the value is not encoded
+)
+
+// ofStruct returns the keeper of a struct type, which may contain itself.
+func (all keepers) ofStruct(t reflect.Type) *keeper {
+	if k, ok := all[t]; ok {
+		return k
+	}
+	if !isTrusted(t) {
+		return never
+	}
+	k := &keeper{}
+	all[t] = k
+	for i := range t.NumField() {
+		of := onlyZero
+		if _, encoded := fieldNumber(t.Field(i)); encoded {
+			of = all.of(t.Field(i).Type, false)
+		}
+		if of != nil {
+			k.fields = append(k.fields, keptField{i, of})
+		}
+	}
+	if len(k.fields) == 0 {
+		all[t] = nil
+	}
+	return all[t]
 }
 
 // keepsFields reports whether encoding preserves all fields of a struct. It does not check the
 // field whose index is aside.
-func (l lossy) keepsFields(v reflect.Value, aside int) bool {
-	for _, f := range l[v.Type()] {
-		switch {
-		case f.index < 0:
-			return false
-		case f.index == aside:
-		case f.encoded && !l.keeps(v.Field(f.index)), !f.encoded && !v.Field(f.index).IsZero():
+func (k *keeper) keepsFields(v reflect.Value, aside int) bool {
+	for _, f := range k.fields {
+		if f.index != aside && !f.of.keeps(v.Field(f.index)) {
 			return false
 		}
 	}
 	return true
 }
 
-// keeps reports whether encoding preserves v. The type of v must be one that encoding may change.
-func (l lossy) keeps(v reflect.Value) bool {
-	switch t := v.Type(); t {
-	case reflect.TypeFor[metav1.Time]():
-		return keepsTime(v.Addr().Interface().(*metav1.Time).Time, time.Second)
-	case reflect.TypeFor[metav1.MicroTime]():
-		return keepsTime(v.Addr().Interface().(*metav1.MicroTime).Time, time.Microsecond)
-	case reflect.TypeFor[resource.Quantity]():
-		return keepsQuantity(v.Addr().Interface().(*resource.Quantity))
+// keeps reports whether encoding preserves v.
+func (k *keeper) keeps(v reflect.Value) bool {
+	if k.check != nil {
+		return k.check(v)
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		return l.keepsFields(v, -1)
+		return k.keepsFields(v, -1)
 	case reflect.Pointer:
-		return v.IsNil() || l.keeps(v.Elem())
-	case reflect.Slice:
-		if v.Len() == 0 {
-			return v.IsNil() || isMessage(v.Type())
-		}
-		return v.Type().Elem().Kind() != reflect.Pointer && l.keepsElements(v)
-	case reflect.Map:
-		return v.IsNil() || v.Len() > 0 && v.Type().Elem().Kind() != reflect.Pointer && !l.mayChange(v.Type().Key()) && l.keepsEntries(v)
+		return v.IsNil() || k.elem.keeps(v.Elem())
 	}
-	return v.IsZero()
-}
-
-func (l lossy) keepsElements(v reflect.Value) bool {
-	if elem := v.Type().Elem(); elem.Kind() != reflect.Slice && !l.mayChange(elem) {
+	switch {
+	case v.IsNil():
+		return !k.element
+	case v.Len() == 0:
+		return k.empty
+	case k.elem == nil:
 		return true
+	case v.Kind() == reflect.Map:
+		return k.keepsEntries(v)
 	}
 	for i := range v.Len() {
-		if !l.keepsElement(v.Index(i)) {
+		if !k.elem.keeps(v.Index(i)) {
 			return false
 		}
 	}
 	return true
 }
 
-// keepsElement reports whether encoding preserves an element of a slice, or a value of a map. If it
-// is a nil slice, decoding returns an empty one.
-func (l lossy) keepsElement(v reflect.Value) bool {
-	if v.Kind() == reflect.Slice && v.IsNil() {
-		return false
-	}
-	return !l.mayChange(v.Type()) || l.keeps(v)
-}
-
-func (l lossy) keepsEntries(v reflect.Value) bool {
-	elem := v.Type().Elem()
-	if elem.Kind() != reflect.Slice && !l.mayChange(elem) {
-		return true
-	}
-	value := reflect.New(elem).Elem()
+func (k *keeper) keepsEntries(v reflect.Value) bool {
+	value := reflect.New(v.Type().Elem()).Elem()
 	for all := v.MapRange(); all.Next(); {
-		if value.SetIterValue(all); !l.keepsElement(value) {
+		if value.SetIterValue(all); !k.elem.keeps(value) {
 			return false
 		}
 	}
