@@ -58,7 +58,9 @@ type Options struct {
 	DecodedBudget int64
 	// DecodedIdle is how long an object stays decoded after its last read, if it was read twice within
 	// that time. The default is 15 seconds. If a program lists all objects twice within a minute, and
-	// they fit into DecodedBudget, they stay decoded until a minute after the last List.
+	// they fit into DecodedBudget, they stay decoded until a minute after the last List. The garbage
+	// collector may free any other decoded object when the program no longer uses it. Until then,
+	// readers and handlers receive the same pointer.
 	DecodedIdle time.Duration
 	// LogBytes limits the change log, in bytes, including the decoded objects that it keeps for
 	// handlers. A handler that lags so far that the log no longer has its next change receives only
@@ -151,8 +153,10 @@ func WithTweakListOptions(tweak func(*metav1.ListOptions)) Option {
 	return func(s *settings) { s.tweak = tweak }
 }
 
-// WithTransform sets a transform on all the factory's informers. docs/differences.md describes what
-// a transform may do.
+// WithTransform sets a transform on all the factory's informers. The transform runs once for each
+// version of an object. If it returns an error, a list fails and is sent again, and a watch leaves
+// out the version; see also ErrExcluded. It may change the object, rename it, or return an object
+// of another type that has metadata.
 func WithTransform(transform cache.TransformFunc) Option {
 	return func(s *settings) { s.transform = transform }
 }
@@ -174,5 +178,7 @@ func WithOptions(opts Options) Option { return func(s *settings) { s.informer = 
 
 // WithShard restricts the factory's informers to one shard. It takes precedence over Options.Shard.
 // It does not affect informers that are still client-go's own, such as those of API groups that
-// this package does not know.
+// this package does not know. Listers and indexes contain only the shard's objects. So use a shard
+// for the objects that a controller reconciles, and a factory without a shard for the objects that
+// it looks up.
 func WithShard(s weir.Shard) Option { return func(to *settings) { to.shard = &s } }
