@@ -145,7 +145,7 @@ func (t *objectType) source(cfg *rest.Config, sc scope, opts source.Options) (so
 func (t *objectType) reflectorConfig(opts Options) (reflector.Config, error) {
 	c := reflector.ConfigOf(opts.ListWatch)
 	shard := opts.Shard.selector()
-	c.Query.ShardSelector, c.Keep = shard.String(), shard.Keep()
+	c.SetShard(shard.String(), shard.Keep())
 	c.Encoding = t.encoding
 	c.Transcode = t.transcode()
 	c.OnItemType = t.codec.SetItemType

@@ -7,10 +7,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/weirproject/weir/internal/core/request"
 )
 
 // validateName validates the name of a new object by kube-apiserver's rules for the kind.
@@ -37,7 +38,7 @@ func nameProblems(kind string, o object) []string {
 	case "Event", "CertificateSigningRequest.certificates.k8s.io", "PodDisruptionBudget.policy",
 		"Role.rbac.authorization.k8s.io", "RoleBinding.rbac.authorization.k8s.io",
 		"ClusterRole.rbac.authorization.k8s.io", "ClusterRoleBinding.rbac.authorization.k8s.io":
-		return content.IsPathSegmentName(name)
+		return request.IsPathSegmentName(name)
 	case "IPAddress.networking.k8s.io":
 		var problems []string
 		for _, err := range validation.IsValidIP(nil, name) {

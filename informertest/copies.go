@@ -29,8 +29,10 @@ func ofWorkload(p *corev1.Pod) {
 	}
 	p.Annotations = map[string]string{"example.org/one": "a value of some length", "example.org/two": "another value of some length"}
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "workload", UID: "1234", Controller: new(true)}}
+	managed := new(metav1.FieldsV1) // v0.34 lacks metav1.NewFieldsV1
+	_ = managed.UnmarshalJSON([]byte(`{"f:metadata":{"f:labels":{".":{},"f:app":{}}},"f:spec":{"f:nodeName":{}}}`))
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "test", Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1",
-		FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{".":{},"f:app":{}}},"f:spec":{"f:nodeName":{}}}`)}}
+		FieldsV1: managed}}
 	for i := range p.Spec.Containers {
 		c := &p.Spec.Containers[i]
 		c.LivenessProbe, c.ReadinessProbe = probe, probe

@@ -4,11 +4,14 @@ package codec
 
 import (
 	"hash/maphash"
+	"reflect"
 	"sync"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/core/views"
 )
 
 // maxDepth is the maximum nesting of messages. API types nest about 12 deep, except the schemas of
@@ -131,24 +134,41 @@ func (s *scratch) cachedText(b []byte) string {
 	return made
 }
 
-// managedFields returns managed fields with the bytes b, from the cache if possible.
-func (s *scratch) managedFields(b []byte) (f metav1.FieldsV1) {
-	if !s.sharing || len(b) > longestManaged {
-		f.SetRawBytes(b)
+// managedFields returns managed fields with the text in message, their protobuf, from the cache if
+// possible.
+func (s *scratch) managedFields(message, text []byte) (f metav1.FieldsV1) {
+	if !s.sharing || len(text) > longestManaged {
+		_ = f.Unmarshal(message) // only has parsed message
 		return f
 	}
-	hash := hashOf(b)
+	hash := hashOf(text)
 	p := &s.managed[hash%uint64(len(s.managed))]
-	if string(p.held.GetRawBytes()) == string(b) {
+	if fieldsText(&p.held) == string(text) {
 		return p.held
 	}
-	f.SetRawBytes(b)
+	_ = f.Unmarshal(message)
 	if mark := uint32(hash >> 32); p.mark == mark {
 		p.held = f
 	} else {
 		p.mark = mark
 	}
 	return f
+}
+
+// fieldsAreBytes reports whether a FieldsV1 is only a slice of bytes. Since apimachinery v0.38 it
+// is a handle of a string by default.
+var fieldsAreBytes = func() bool {
+	t := reflect.TypeFor[metav1.FieldsV1]()
+	return t.NumField() == 1 && t.Field(0).Type == reflect.TypeFor[[]byte]()
+}()
+
+// fieldsText returns the text of managed fields, without a copy. No method of FieldsV1 does that in
+// all supported versions.
+func fieldsText(f *metav1.FieldsV1) string {
+	if fieldsAreBytes {
+		return views.String(*(*[]byte)(unsafe.Pointer(f)))
+	}
+	return f.String()
 }
 
 var hashSeed = maphash.MakeSeed()

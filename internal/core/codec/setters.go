@@ -85,7 +85,7 @@ func setFieldsV1(s *scratch, p unsafe.Pointer, b []byte) bool {
 	}
 	text, ok := only(b)
 	if ok {
-		*(*metav1.FieldsV1)(p) = s.managedFields(text)
+		*(*metav1.FieldsV1)(p) = s.managedFields(b, text)
 	}
 	return ok
 }

@@ -130,6 +130,16 @@ func ConfigOf(settings any) (c Config) {
 	return c
 }
 
+// SetShard restricts the reflector to a shard: keep becomes Keep, and each request has the shard
+// selector, which is empty for all objects. The ListOptions of apimachinery before v0.36 have no
+// shard selector; the server then sends all objects.
+func (c *Config) SetShard(selector string, keep func(*wire.Meta) bool) {
+	c.Keep = keep
+	if f := reflect.ValueOf(&c.Query).Elem().FieldByName("ShardSelector"); f.IsValid() {
+		f.SetString(selector)
+	}
+}
+
 // Backoff says how long a reflector waits after failures. The first wait is Min. Each following
 // wait is twice as long, up to Max. Each wait is then shortened by up to a half, at random. A wait
 // is at least as long as the server's Retry-After, but a Retry-After over 2 minutes counts as 2

@@ -127,8 +127,9 @@ func ParseOptions(q url.Values) (*Options, error) {
 	if l.TimeoutSeconds != nil {
 		o.Timeout = time.Duration(min(max(*l.TimeoutSeconds, 0), maxTimeoutSeconds)) * time.Second
 	}
-	if l.ShardSelector != "" {
-		if o.Shard, err = shard.Parse(l.ShardSelector); err != nil {
+	// The ListOptions of the oldest supported apimachinery lack ShardSelector.
+	if text := q.Get("shardSelector"); text != "" {
+		if o.Shard, err = shard.Parse(text); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}

@@ -5,9 +5,14 @@ import (
 	"net/url"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/fields"
 )
+
+// IsPathSegmentName returns why a name cannot be a segment of a URL's path, or nothing.
+//
+//lint:ignore SA1019 the oldest supported apimachinery lacks its replacement
+var IsPathSegmentName = path.IsValidPathSegmentName
 
 // Query is the raw query of a URL. Each method looks up one parameter as kube-apiserver reads it,
 // and does not parse the other parameters. So a server can look up a parameter at little cost
@@ -91,7 +96,7 @@ func nameOf(s fields.Selector) string {
 		return ""
 	}
 	name, ok := s.RequiresExactMatch("metadata.name")
-	if !ok || len(content.IsPathSegmentName(name)) > 0 {
+	if !ok || len(IsPathSegmentName(name)) > 0 {
 		return ""
 	}
 	return name

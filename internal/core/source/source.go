@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -132,7 +132,7 @@ func (r Resource) Validate() error {
 		return fmt.Errorf("%w: %q has no name or no version", ErrResource, r.GVR)
 	}
 	for _, segment := range []string{r.GVR.Group, r.GVR.Version, r.GVR.Resource, r.Namespace} {
-		if bad := content.IsPathSegmentName(segment); len(bad) > 0 {
+		if bad := request.IsPathSegmentName(segment); len(bad) > 0 {
 			return fmt.Errorf("%w: %q %s", ErrResource, segment, bad[0])
 		}
 	}

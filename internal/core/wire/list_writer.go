@@ -128,7 +128,7 @@ func (l *ListWriter) start(dst []byte) []byte {
 	if l.enc != Protobuf {
 		return l.appendJSONStart(dst)
 	}
-	meta, err := l.meta.api().Marshal()
+	meta, err := l.meta.protobuf()
 	if err != nil {
 		l.err = err
 	}
@@ -138,24 +138,47 @@ func (l *ListWriter) start(dst []byte) []byte {
 	return appendBytes(dst, listMetadata, meta)
 }
 
-// api returns m as a metav1.ListMeta.
-func (m *ListMeta) api() *metav1.ListMeta {
-	api := &metav1.ListMeta{ResourceVersion: m.ResourceVersion, Continue: m.Continue}
+// protobuf returns m as a metav1.ListMeta in protobuf. It appends the field shardInfo, because the
+// ListMeta of the oldest supported apimachinery lacks that field.
+func (m *ListMeta) protobuf() ([]byte, error) {
+	api := metav1.ListMeta{ResourceVersion: m.ResourceVersion, Continue: m.Continue}
 	if m.RemainingItemCount > 0 {
 		api.RemainingItemCount = &m.RemainingItemCount
 	}
-	if m.ShardSelector != "" {
-		api.ShardInfo = &metav1.ShardInfo{Selector: m.ShardSelector}
+	raw, err := api.Marshal()
+	if err == nil && m.ShardSelector != "" {
+		raw = appendBytes(raw, listMetaShardInfo, appendBytes(nil, shardInfoSelector, []byte(m.ShardSelector)))
 	}
-	return api
+	return raw, err
+}
+
+// JSON returns m as kube-apiserver writes the metadata of a list in JSON.
+func (m *ListMeta) JSON() []byte {
+	return marshalJSON(struct {
+		ResourceVersion    string     `json:"resourceVersion,omitempty"`
+		Continue           string     `json:"continue,omitempty"`
+		RemainingItemCount int64      `json:"remainingItemCount,omitempty"`
+		ShardInfo          *shardMeta `json:"shardInfo,omitempty"`
+	}{m.ResourceVersion, m.Continue, max(m.RemainingItemCount, 0), m.shardMeta()})
+}
+
+type shardMeta struct {
+	Selector string `json:"selector"`
+}
+
+func (m *ListMeta) shardMeta() *shardMeta {
+	if m.ShardSelector == "" {
+		return nil
+	}
+	return &shardMeta{m.ShardSelector}
 }
 
 // unstructuredMeta is the metadata of an UnstructuredList.
 type unstructuredMeta struct {
-	Continue           string            `json:"continue"`
-	RemainingItemCount *int64            `json:"remainingItemCount,omitempty"`
-	ResourceVersion    string            `json:"resourceVersion,omitempty"`
-	ShardInfo          *metav1.ShardInfo `json:"shardInfo,omitempty"`
+	Continue           string     `json:"continue"`
+	RemainingItemCount int64      `json:"remainingItemCount,omitempty"`
+	ResourceVersion    string     `json:"resourceVersion,omitempty"`
+	ShardInfo          *shardMeta `json:"shardInfo,omitempty"`
 }
 
 // appendJSONStart appends the text that precedes the items of a list.
@@ -164,7 +187,7 @@ func (l *ListWriter) appendJSONStart(dst []byte) []byte {
 	if l.Form == UnstructuredList {
 		return fmt.Appendf(dst, `{"apiVersion":%s,"items":`, version)
 	}
-	return fmt.Appendf(dst, `{"kind":%s,"apiVersion":%s,"metadata":%s,"items":`, marshalJSON(l.typeMeta.Kind), version, marshalJSON(l.meta.api()))
+	return fmt.Appendf(dst, `{"kind":%s,"apiVersion":%s,"metadata":%s,"items":`, marshalJSON(l.typeMeta.Kind), version, l.meta.JSON())
 }
 
 // appendJSONEnd appends the end of the items, and the text after them.
@@ -180,7 +203,7 @@ func (l *ListWriter) appendJSONEnd(dst []byte) []byte {
 	if l.Form != UnstructuredList {
 		return append(dst, "}\n"...)
 	}
-	m := l.meta.api()
-	meta := unstructuredMeta{m.Continue, m.RemainingItemCount, m.ResourceVersion, m.ShardInfo}
+	m := &l.meta
+	meta := unstructuredMeta{m.Continue, max(m.RemainingItemCount, 0), m.ResourceVersion, m.shardMeta()}
 	return fmt.Appendf(dst, `,"kind":%s,"metadata":%s}`+"\n", marshalJSON(l.typeMeta.Kind), marshalJSON(meta))
 }

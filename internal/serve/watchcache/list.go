@@ -228,14 +228,12 @@ func writeList(out *body, pg page, m *matcher, rep *representation) error {
 // writeTable writes one Table, row by row.
 func writeTable(out *body, pg page, m *matcher, rep *representation) error {
 	t := rep.newTable()
-	t.ResourceVersion, t.Continue = pg.meta.ResourceVersion, pg.meta.Continue
-	if pg.meta.RemainingItemCount > 0 {
-		t.RemainingItemCount = &pg.meta.RemainingItemCount
-	}
-	if pg.meta.ShardSelector != "" {
-		t.ShardInfo = &metav1.ShardInfo{Selector: pg.meta.ShardSelector}
-	}
-	head, err := codec.Marshal(wire.JSON, t)
+	head, err := codec.Marshal(wire.JSON, &struct {
+		metav1.TypeMeta   `json:""`
+		Metadata          json.RawMessage                `json:"metadata"`
+		ColumnDefinitions []metav1.TableColumnDefinition `json:"columnDefinitions"`
+		Rows              []metav1.TableRow              `json:"rows"`
+	}{t.TypeMeta, pg.meta.JSON(), t.ColumnDefinitions, t.Rows})
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,14 @@ func (f fields) String() string {
 	return string(raw)
 }
 
+// FieldsV1 returns managed fields with the given text. The oldest supported apimachinery lacks
+// metav1.NewFieldsV1.
+func FieldsV1(text string) *metav1.FieldsV1 {
+	f := new(metav1.FieldsV1)
+	_ = f.UnmarshalJSON([]byte(text)) // returns an error only if f is nil
+	return f
+}
+
 // managedFields returns the two entries in the metadata.managedFields of a running pod. maker is
 // the manager that created the pod; it owns the fields in created. The kubelet owns the fields in
 // status.
@@ -27,7 +35,7 @@ func managedFields(pod *corev1.Pod, maker, created, status string) []metav1.Mana
 	entry := func(manager, owned, subresource string, at metav1.Time) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
 			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &at,
-			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(owned), Subresource: subresource,
+			FieldsType: "FieldsV1", FieldsV1: FieldsV1(owned), Subresource: subresource,
 		}
 	}
 	return []metav1.ManagedFieldsEntry{

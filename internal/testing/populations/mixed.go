@@ -136,7 +136,7 @@ func meta(w *podsim.Words, namespace, name, app string, fields ...string) metav1
 	}
 	o.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: podsim.Pick(w, "helm", "kubectl", "kube-controller-manager"), Operation: metav1.ManagedFieldsOperationUpdate,
-		APIVersion: "v1", Time: new(o.CreationTimestamp), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw)),
+		APIVersion: "v1", Time: new(o.CreationTimestamp), FieldsType: "FieldsV1", FieldsV1: podsim.FieldsV1(string(raw)),
 	}}
 	return o
 }
