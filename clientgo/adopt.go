@@ -36,7 +36,7 @@ type informerFields struct {
 	indexers    cache.Indexers
 	// published is the store of the client-go informer if the informer has a reserved name, otherwise
 	// nil. client-go publishes the resourceVersion of such a store as a metric; see sink.published.
-	published cache.Store
+	published bookmarker
 }
 
 // fieldsOf returns the fields of an unused client-go informer. It reads private fields, because
@@ -57,9 +57,10 @@ func fieldsOf(inf cache.SharedIndexInformer) (informerFields, bool) {
 		return informerFields{}, false
 	}
 	p.indexers = inf.GetIndexer().GetIndexers()
-	var id cache.InformerNameAndResource
-	if readField(v, "identifier", &id) && id.Reserved() {
-		p.published = inf.GetIndexer()
+	if id, ok := private.Field(v, "identifier"); ok { // since v0.36
+		if named, ok := id.Interface().(interface{ Reserved() bool }); ok && named.Reserved() {
+			p.published, _ = inf.GetIndexer().(bookmarker)
+		}
 	}
 	return p, true
 }
@@ -107,7 +108,10 @@ func unknownFields(inf any) (unknown []string) {
 }
 
 func readField[T any](v reflect.Value, name string, to *T) (ok bool) {
-	*to, ok = private.Field[T](v, name)
+	f, ok := private.Field(v, name)
+	if ok = ok && f.Type() == reflect.TypeFor[T](); ok {
+		reflect.ValueOf(to).Elem().Set(f)
+	}
 	return ok
 }
 

@@ -63,7 +63,7 @@ func TestAdopt(t *testing.T) {
 func TestAdoptsAllFields(t *testing.T) {
 	built := cache.NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "my pods", ResyncPeriod: time.Hour})
 	inf, ok := adopt(built, "", Options{}).(*informer)
-	if !ok || inf.name != "my pods" || inf.defaultResync != time.Hour || !strings.Contains(inf.HasSyncedChecker().Name(), "my pods") {
+	if !ok || inf.name != "my pods" || inf.defaultResync != time.Hour {
 		t.Fatalf("%T with the description %q", inf, inf.name)
 	}
 	// The engine's errors contain the informer's name.
@@ -129,7 +129,7 @@ type newInformerFunc func(widgetset, time.Duration) cache.SharedIndexInformer
 type generatedFactory interface {
 	Start(stopCh <-chan struct{})
 	InformerFor(obj runtime.Object, newFunc newInformerFunc) cache.SharedIndexInformer
-	InformerName() *cache.InformerName
+	named
 }
 
 type widgetInformer struct{ factory generatedFactory }

@@ -108,8 +108,8 @@ func TestFactoryOfShard(t *testing.T) {
 			check.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			pods := f.Core().V1().Pods().Informer()
-			f.StartWithContext(ctx)
-			synced(t, pods.HasSyncedChecker())
+			f.Start(ctx.Done())
+			synced(t, pods)
 			held := len(pods.GetStore().ListKeys())
 			if n += held; held < 60 || held > 140 {
 				t.Errorf("shard %d of 2 has %d of 200", i, held)

@@ -160,7 +160,7 @@ func TestOwnPages(t *testing.T) {
 				calls := newRecorder()
 				handler := register(t, inf, calls)
 				run(t, inf)
-				synced(t, inf.HasSyncedChecker(), handler.HasSyncedChecker())
+				synced(t, inf, handler)
 				if got := shown(inf.GetStore().List()); got != shown(want) || len(calls.all()) != 5 {
 					t.Errorf("holds\n%s\nwant\n%s\ntold %q", got, shown(want), calls.all())
 				}

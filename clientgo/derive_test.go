@@ -40,17 +40,17 @@ func TestIndexUsesHandlersValues(t *testing.T) {
 			for i := range n {
 				s.source.Add(pod(fmt.Sprint("p", i), fmt.Sprint(i%5)))
 			}
-			var checkers []cache.DoneChecker
+			var registrations []interface{ HasSynced() bool }
 			for range handlers {
 				reg, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 					AddFunc:    handle,
 					UpdateFunc: func(_, obj any) { handle(obj) },
 				})
 				check.NoError(t, err)
-				checkers = append(checkers, reg.HasSyncedChecker())
+				registrations = append(registrations, reg)
 			}
 			run(t, s.informer)
-			synced(t, checkers...)
+			synced(t, registrations...)
 			found := func(v string) int {
 				objects, err := s.informer.GetIndexer().IndexKeys("v", v)
 				check.NoError(t, err)

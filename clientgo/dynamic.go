@@ -1,6 +1,8 @@
 package clientgo
 
 import (
+	"reflect"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +15,8 @@ import (
 	"k8s.io/client-go/metadata/metadatalister"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/core/private"
 )
 
 // NewDynamicSharedInformerFactory returns a factory like that of
@@ -33,11 +37,12 @@ func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opt
 // informers.
 func NewDynamicSharedInformerFactoryWithOptions(client dynamic.Interface, resync time.Duration, opts ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	s := settingsOf(opts)
-	return &resourceFactory{newInformerSet[schema.GroupVersionResource](), s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
+	theirs := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, resync, s.namespace, s.tweak)
+	return newResourceFactory(theirs, s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
 		return dynamicinformer.NewFilteredDynamicInformer(client, gvr, s.namespace, resync, namespaceIndexers(), s.tweak)
 	}, func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 		return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(indexer, gvr))
-	}}
+	})
 }
 
 // NewFilteredDynamicSharedInformerFactory replaces
@@ -63,11 +68,12 @@ func NewMetadataSharedInformerFactory(cfg *rest.Config, resync time.Duration, op
 // metadatainformer.NewSharedInformerFactory. See NewDynamicSharedInformerFactoryWithOptions.
 func NewMetadataSharedInformerFactoryWithOptions(client metadata.Interface, resync time.Duration, opts ...Option) metadatainformer.SharedInformerFactory {
 	s := settingsOf(opts)
-	return &resourceFactory{newInformerSet[schema.GroupVersionResource](), s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
+	theirs := metadatainformer.NewFilteredSharedInformerFactory(client, resync, s.namespace, s.tweak)
+	return newResourceFactory(theirs, s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
 		return metadatainformer.NewFilteredMetadataInformer(client, gvr, s.namespace, resync, namespaceIndexers(), s.tweak)
 	}, func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 		return metadatalister.NewRuntimeObjectShim(metadatalister.New(indexer, gvr))
-	}}
+	})
 }
 
 // NewFilteredMetadataSharedInformerFactory replaces
@@ -81,29 +87,49 @@ func namespaceIndexers() cache.Indexers {
 	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 }
 
-// resourceFactory is a dynamic or a metadata factory. It has one informer per resource.
+// resourceFactory is a dynamic or a metadata factory. client-go's factory, which is embedded,
+// stores, starts and stops the informers, because its methods have result types that earlier
+// releases lack. ForResource puts Weir's informer into client-go's map in advance.
 type resourceFactory struct {
-	informerSet[schema.GroupVersionResource]
-	settings settings
-	build    func(schema.GroupVersionResource) informers.GenericInformer // builds client-go's informer
-	lister   func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister
+	dynamicinformer.DynamicSharedInformerFactory
+	settings  settings
+	build     func(schema.GroupVersionResource) informers.GenericInformer // builds client-go's informer
+	lister    func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister
+	lock      *sync.Mutex                                               // client-go's; it guards informers
+	informers map[schema.GroupVersionResource]informers.GenericInformer // client-go's; nil if it cannot be read
 }
 
-var (
-	_ dynamicinformer.DynamicSharedInformerFactory = (*resourceFactory)(nil)
-	_ metadatainformer.SharedInformerFactory       = (*resourceFactory)(nil)
-)
+var _ metadatainformer.SharedInformerFactory = (*resourceFactory)(nil)
+
+func newResourceFactory(theirs dynamicinformer.DynamicSharedInformerFactory, s settings, build func(schema.GroupVersionResource) informers.GenericInformer, lister func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister) *resourceFactory {
+	f := &resourceFactory{DynamicSharedInformerFactory: theirs, settings: s, build: build, lister: lister}
+	if v := reflect.ValueOf(theirs).Elem(); layoutKnown() {
+		if lock, ok := private.Field(v, "lock"); ok && readField(v, "informers", &f.informers) {
+			f.lock = lock.Addr().Interface().(*sync.Mutex)
+		}
+	}
+	return f
+}
 
 // ForResource returns the informer of a resource. If the server does not serve the resource, Err
 // returns an error for the informer when it runs.
 func (f *resourceFactory) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
-	inf := f.get(gvr, func() cache.SharedIndexInformer {
-		// client-go uses the resource as the description of dynamic informers.
-		inf := f.settings.adopt(f.build(gvr).Informer(), gvr.String())
-		if i, err := informerOf(inf); err == nil {
-			i.listWatch.matcher.resource = gvr // the example object does not contain the resource
-		}
+	if f.informers == nil {
+		theirs := f.DynamicSharedInformerFactory.ForResource(gvr)
+		f.settings.setTransform(theirs.Informer())
+		return theirs
+	}
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	if inf, ok := f.informers[gvr]; ok {
 		return inf
-	})
-	return genericInformer{inf, f.lister(inf.GetIndexer(), gvr)}
+	}
+	// client-go uses the resource as the description of dynamic informers.
+	inf := f.settings.adopt(f.build(gvr).Informer(), gvr.String())
+	if i, err := informerOf(inf); err == nil {
+		i.listWatch.matcher.resource = gvr // the example object does not contain the resource
+	}
+	generic := genericInformer{inf, f.lister(inf.GetIndexer(), gvr)}
+	f.informers[gvr] = generic
+	return generic
 }

@@ -36,7 +36,7 @@ func TestErr(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer factory.Shutdown()
 	defer cancel()
-	factory.StartWithContext(ctx)
+	factory.Start(ctx.Done())
 	long, end := context.WithTimeout(ctx, waitTimeout)
 	defer end()
 	i, err := informerOf(inf)

@@ -77,7 +77,7 @@ func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	var errs []error
 	for _, i := range all {
 		errs = append(errs, i.engine.WaitForSync(ctx))
-		i.HasSynced() // HasSynced closes the channel of HasSyncedChecker
+		i.HasSynced() // HasSynced completes syncChecker
 	}
 	return errors.Join(errs...)
 }

@@ -1,13 +1,11 @@
 package clientgo
 
 import (
-	"context"
 	"fmt"
-	"reflect"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/admissionregistration"
 	"k8s.io/client-go/informers/apiserverinternal"
@@ -51,16 +49,12 @@ func NewSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Op
 // NewSharedInformerFactoryWithOptions replaces informers.NewSharedInformerFactoryWithOptions and
 // informers.NewSharedInformerFactory. Build the client from a config that was passed to Wrap. With
 // any other client, such as a fake clientset, the informers use the client's results. If this
-// package cannot read the fields of client-go's informers (ErrLayout), it logs the reason and
-// returns client-go's factory.
+// package cannot read the fields of client-go's informers (ErrLayout), it logs the reason, and the
+// factory returns client-go's informers.
 func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, resync time.Duration, opts ...Option) informers.SharedInformerFactory {
 	s := settingsOf(opts)
-	theirs := informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace), informers.WithTweakListOptions(s.tweak),
-		informers.WithTransform(s.transform), informers.WithCustomResyncConfig(s.customResync), informers.WithInformerName(s.name))
-	if !layoutKnown() {
-		return theirs
-	}
-	return &factory{newGenerated[kubernetes.Interface, internalinterfaces.NewInformerFunc](client, resync, s), upstreamFactory{theirs}}
+	theirs := s.upstreamFactory(client, resync)
+	return &factory{s.named(theirs), upstreamFactory{theirs}, client, s}
 }
 
 // NewFilteredSharedInformerFactory replaces informers.NewFilteredSharedInformerFactory. See
@@ -87,81 +81,77 @@ func clientFor[C any](cfg *rest.Config, build func(*rest.Config) (C, error)) (cl
 	return client, nil
 }
 
+// factory implements informers.SharedInformerFactory. client-go's factory stores, starts and stops
+// the informers. Its methods are promoted; the methods below replace those of client-go.
 type factory struct {
-	*Generated[kubernetes.Interface, internalinterfaces.NewInformerFunc]
+	internalinterfaces.SharedInformerFactory // provides InformerName
 	upstreamFactory
+	client   kubernetes.Interface
+	settings settings
 }
 
-// upstreamFactory is client-go's own factory. It provides the methods for API groups that client-go
-// added after v0.36, the oldest version that this package supports. The informers of these groups
-// are client-go's.
+// upstreamFactory is client-go's own factory. It also provides the methods for API groups that
+// client-go added after v0.34, the oldest version that this package supports. The informers of
+// these groups are client-go's.
 type upstreamFactory struct {
 	informers.SharedInformerFactory
 }
 
 var _ informers.SharedInformerFactory = (*factory)(nil)
 
-// Start starts the informers that the program has requested from the factory and that do not run
-// yet. They run until the channel is closed. Start does not block.
-func (f *factory) Start(stop <-chan struct{}) { f.StartWithContext(wait.ContextForChannel(stop)) }
+// InformerFor returns the informer of obj's type. The first call for a type calls newFunc to build
+// it.
+func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	return f.informerFor(obj, func(resync time.Duration) cache.SharedIndexInformer {
+		return f.settings.adopt(newFunc(f.client, resync), "")
+	})
+}
 
-// StartWithContext starts the informers that the program has requested from the factory and that do
-// not run yet. They run until the context ends. StartWithContext does not block.
-func (f *factory) StartWithContext(ctx context.Context) {
-	f.Generated.StartWithContext(ctx)
-	f.upstreamFactory.Start(ctx.Done())
+// informerFor is InformerFor; build returns an informer of this package.
+func (f *factory) informerFor(obj runtime.Object, build func(resync time.Duration) cache.SharedIndexInformer) cache.SharedIndexInformer {
+	return f.upstreamFactory.InformerFor(obj, func(_ kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		return build(resync)
+	})
 }
 
 // Shutdown blocks until the informers have stopped. It does not stop them: the caller must close
 // the channel or cancel the context that it passed to Start or StartWithContext. After Shutdown,
 // Start does nothing.
-func (f *factory) Shutdown() {
-	f.informerSet.Shutdown()
-	f.upstreamFactory.Shutdown() // also releases the informer's name
-}
-
-// WaitForCacheSync blocks until all started informers have synced or the channel is closed. It
-// returns whether each started informer has synced.
-func (f *factory) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
-	return f.WaitForCacheSyncWithContext(wait.ContextForChannel(stop)).Synced
-}
-
-// WaitForCacheSyncWithContext blocks until all started informers have synced or the context ends.
-// It returns whether each started informer has synced. If an informer has not synced, the result's
-// Err is the context's cause.
-func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
-	result := f.Generated.WaitForCacheSyncWithContext(ctx)
-	for of, synced := range f.upstreamFactory.WaitForCacheSync(ctx.Done()) {
-		if result.Synced[of] = synced; !synced && result.Err == nil {
-			result.Err = context.Cause(ctx)
-		}
-	}
-	return result
-}
+func (f *factory) Shutdown() { f.settings.shutdown(f.upstreamFactory) }
 
 // ForResource returns the informer of a resource. It returns an error if client-go has no type for
 // the resource. client-go's own factory builds the informer that the Weir informer replaces,
 // because only generated code maps resources to types.
 func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
-	s := f.settings
-	build := func(client kubernetes.Interface, resync time.Duration, name *cache.InformerName) (informers.GenericInformer, error) {
-		return informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace),
-			informers.WithTweakListOptions(s.tweak), informers.WithInformerName(name)).ForResource(resource)
+	if !layoutKnown() {
+		return f.upstreamFactory.ForResource(resource)
 	}
-	probe, err := build(f.client, 0, nil) // no name, because a name can be used only once
+	s := &f.settings
+	build := func(resync time.Duration) (cache.SharedIndexInformer, error) {
+		generic, err := s.upstreamFactory(f.client, resync).ForResource(resource)
+		if err != nil {
+			return nil, err
+		}
+		return generic.Informer(), nil
+	}
+	probe, err := build(0)
 	if err != nil {
 		return nil, err
 	}
-	fields, ok := fieldsOf(probe.Informer())
+	fields, ok := fieldsOf(probe)
 	if !ok {
 		return nil, fmt.Errorf("%s: %w", resource, ErrLayout)
 	}
-	inf := f.InformerFor(fields.example, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		generic, err := build(client, resync, s.name)
+	inf := f.informerFor(fields.example, func(resync time.Duration) cache.SharedIndexInformer {
+		theirs, err := build(resync)
 		if err != nil {
-			generic = probe // cannot happen: the first call of build succeeded
+			theirs = probe // cannot happen: the first call of build succeeded
 		}
-		return generic.Informer()
+		ours := s.adopt(theirs, "")
+		if i, err := informerOf(ours); err == nil {
+			i.sink.published = publishedStore(s.name, resource)
+		}
+		return ours
 	})
 	return genericInformer{inf, cache.NewGenericLister(inf.GetIndexer(), resource.GroupResource())}, nil
 }
@@ -180,7 +170,7 @@ func group[I any](f *factory, accessors func(internalinterfaces.SharedInformerFa
 	return accessors(f, f.settings.namespace, f.settings.tweak)
 }
 
-// These methods return the API groups of client-go v0.36.
+// These methods return the API groups of client-go v0.34.
 
 func (f *factory) Admissionregistration() admissionregistration.Interface {
 	return group(f, admissionregistration.New)

@@ -85,7 +85,7 @@ func syncedResources(synced map[schema.GroupVersionResource]bool) string {
 // held waits until an informer has synced, and formats the stored objects.
 func held(t *testing.T, inf cache.SharedIndexInformer) string {
 	t.Helper()
-	synced(t, inf.HasSyncedChecker())
+	synced(t, inf)
 	return outcome(inf.GetStore().List())
 }
 

@@ -2,12 +2,16 @@ package clientgo
 
 import (
 	"context"
+	"fmt"
 	"reflect"
-	"sync"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -27,10 +31,10 @@ import (
 // the generated package externalversions. A program that needs the interface of externalversions
 // calls Adopt in the generated InformerFor instead. All methods are safe for concurrent use.
 type Generated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer] struct {
-	informerSet[reflect.Type]
-	client   C
-	resync   time.Duration
-	settings settings
+	internalinterfaces.SharedInformerFactory // provides InformerName
+	theirs                                   informers.SharedInformerFactory
+	client                                   C
+	settings                                 settings
 }
 
 // NewGenerated returns a factory. The options WithNamespace and WithTweakListOptions have no
@@ -38,136 +42,99 @@ type Generated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer] struc
 // client-go's informers (ErrLayout), it logs the reason, and the factory returns client-go's
 // informers.
 func NewGenerated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer](client C, resync time.Duration, opts ...Option) *Generated[C, F] {
-	return newGenerated[C, F](client, resync, settingsOf(opts))
+	s := settingsOf(opts)
+	theirs := s.upstreamFactory(nil, resync)
+	return &Generated[C, F]{s.named(theirs), theirs, client, s}
 }
 
-func newGenerated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer](client C, resync time.Duration, s settings) *Generated[C, F] {
-	return &Generated[C, F]{newInformerSet[reflect.Type](), client, resync, s}
+// upstreamFactory returns client-go's factory with the settings, except the name. It stores, starts
+// and stops the informers of a factory of this package.
+func (s *settings) upstreamFactory(client kubernetes.Interface, resync time.Duration) informers.SharedInformerFactory {
+	return informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace), informers.WithTweakListOptions(s.tweak),
+		informers.WithTransform(s.transform), informers.WithCustomResyncConfig(s.customResync))
+}
+
+// named returns f with the name that WithInformerName sets.
+func (s *settings) named(f internalinterfaces.SharedInformerFactory) internalinterfaces.SharedInformerFactory {
+	if s.withName == nil {
+		return f
+	}
+	return s.withName(f)
+}
+
+// shutdown shuts down client-go's factory, and releases the name.
+func (s *settings) shutdown(theirs informers.SharedInformerFactory) {
+	theirs.Shutdown()
+	if s.name != nil {
+		s.name.Release()
+	}
 }
 
 // InformerFor returns the informer of obj's type. The first call for a type calls newFunc to build
 // it.
 func (f *Generated[C, F]) InformerFor(obj runtime.Object, newFunc F) cache.SharedIndexInformer {
-	key := reflect.TypeOf(obj)
-	return f.get(key, func() cache.SharedIndexInformer {
-		resync := f.resync
-		for object, period := range f.settings.customResync {
-			if reflect.TypeOf(object) == key {
-				resync = period
-			}
-		}
+	return f.theirs.InformerFor(obj, func(_ kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return f.settings.adopt(newFunc(f.client, resync), "")
 	})
 }
 
-// InformerName returns the name that WithInformerName sets, or nil.
-func (f *Generated[C, F]) InformerName() *cache.InformerName { return f.settings.name }
-
-// Shutdown blocks until the informers have stopped. It does not stop them: the caller must close
-// the channel or cancel the context that it passed to Start or StartWithContext. After Shutdown,
-// Start does nothing.
-func (f *Generated[C, F]) Shutdown() {
-	f.informerSet.Shutdown()
-	f.settings.name.Release()
-}
-
-// WaitForCacheSyncWithContext blocks until all started informers have synced or the context ends.
-// It returns whether each started informer has synced. If an informer has not synced, the result's
-// Err is the context's cause.
-func (f *Generated[C, F]) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
-	synced, err := f.waitForSync(ctx)
-	return cache.SyncResult{Synced: synced, Err: err}
-}
-
-// informerSet contains a factory's informers by key, and records which informers were started. All
-// methods are safe for concurrent use.
-type informerSet[K comparable] struct {
-	mu        sync.Mutex
-	informers map[K]cache.SharedIndexInformer
-	started   map[K]bool
-	closing   bool
-	runs      sync.WaitGroup // one per started informer, until its context ends
-}
-
-func newInformerSet[K comparable]() informerSet[K] {
-	return informerSet[K]{informers: map[K]cache.SharedIndexInformer{}, started: map[K]bool{}}
-}
-
-// get returns the informer of a key. The first call for a key calls build; later calls return the
-// same informer.
-func (s *informerSet[K]) get(key K, build func() cache.SharedIndexInformer) cache.SharedIndexInformer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if inf, ok := s.informers[key]; ok {
-		return inf
-	}
-	inf := build()
-	s.informers[key] = inf
-	return inf
-}
-
 // Start starts the informers that the program has requested and that do not run yet. They run until
 // the channel is closed. Start does not block.
-func (s *informerSet[K]) Start(stop <-chan struct{}) {
-	s.StartWithContext(wait.ContextForChannel(stop))
-}
+func (f *Generated[C, F]) Start(stop <-chan struct{}) { f.theirs.Start(stop) }
 
 // StartWithContext starts the informers that the program has requested and that do not run yet.
 // They run until the context ends. StartWithContext does not block.
-func (s *informerSet[K]) StartWithContext(ctx context.Context) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
+func (f *Generated[C, F]) StartWithContext(ctx context.Context) {
+	if theirs, ok := f.theirs.(interface{ StartWithContext(context.Context) }); ok { // since v0.36
+		theirs.StartWithContext(ctx)
 		return
 	}
-	for key, inf := range s.informers {
-		if !s.started[key] {
-			s.started[key] = true
-			s.runs.Go(func() { inf.RunWithContext(ctx) })
-		}
-	}
+	f.theirs.Start(ctx.Done())
 }
 
 // Shutdown blocks until the informers have stopped. It does not stop them: the caller must close
 // the channel or cancel the context that it passed to Start or StartWithContext. After Shutdown,
 // Start does nothing.
-func (s *informerSet[K]) Shutdown() {
-	s.mu.Lock()
-	s.closing = true
-	s.mu.Unlock()
-	s.runs.Wait()
-}
+func (f *Generated[C, F]) Shutdown() { f.settings.shutdown(f.theirs) }
 
 // WaitForCacheSync blocks until all started informers have synced or the channel is closed. It
 // returns whether each started informer has synced.
-func (s *informerSet[K]) WaitForCacheSync(stop <-chan struct{}) map[K]bool {
-	synced, _ := s.waitForSync(wait.ContextForChannel(stop)) // the error repeats what the map contains
-	return synced
+func (f *Generated[C, F]) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
+	return f.theirs.WaitForCacheSync(stop)
 }
 
-// waitForSync blocks until all started informers have synced or the context ends. It returns
-// whether each started informer has synced. If an informer has not synced, the error is the
-// context's cause.
-func (s *informerSet[K]) waitForSync(ctx context.Context) (map[K]bool, error) {
-	s.mu.Lock()
-	waiting := map[K]cache.DoneChecker{}
-	for key, inf := range s.informers {
-		if s.started[key] {
-			waiting[key] = inf.HasSyncedChecker()
+// SyncResult is the result of WaitForCacheSyncWithContext, like the type of this name that client-go
+// has since v0.36.
+type SyncResult struct {
+	// Err is nil if all started informers have synced, otherwise the context's cause.
+	Err error
+	// Synced reports whether each started informer has synced.
+	Synced map[reflect.Type]bool
+}
+
+// AsError returns nil if all started informers have synced. Otherwise it returns an error that wraps
+// Err and names the types of the other informers.
+func (r SyncResult) AsError() error {
+	if r.Err == nil {
+		return nil
+	}
+	var missing []string
+	for t, synced := range r.Synced {
+		if !synced {
+			missing = append(missing, t.String())
 		}
 	}
-	s.mu.Unlock()
-	synced, missing := make(map[K]bool, len(waiting)), false
-	for key, checker := range waiting {
-		select {
-		case <-checker.Done():
-		case <-ctx.Done():
+	slices.Sort(missing)
+	return fmt.Errorf("clientgo: informers of %s have not synced: %w", strings.Join(missing, ", "), r.Err)
+}
+
+// WaitForCacheSyncWithContext blocks until all started informers have synced or the context ends.
+func (f *Generated[C, F]) WaitForCacheSyncWithContext(ctx context.Context) SyncResult {
+	result := SyncResult{Synced: f.theirs.WaitForCacheSync(ctx.Done())}
+	for _, synced := range result.Synced {
+		if !synced {
+			result.Err = context.Cause(ctx)
 		}
-		synced[key] = cache.IsDone(checker)
-		missing = missing || !synced[key]
 	}
-	if missing {
-		return synced, context.Cause(ctx)
-	}
-	return synced, nil
+	return result
 }

@@ -41,11 +41,13 @@ func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 	}
 	period = i.resyncPeriod(logger, period)
 	r := &registration{informer: i, handler: handler, callbacks: callbacksOf(handler), logger: logger}
+	r.syncChecker = newSyncChecker("SharedIndexInformer " + i.name + " + event handler " + handlerName(handler))
 	served, err := i.engine.Handle(r.handle, delivery.Options{
 		Name:            handlerName(handler),
 		Resync:          period,
 		UpdateNamesakes: true,
 		OnPanic:         r.crash,
+		OnSynced:        func() { completeSync(r.syncChecker) },
 	})
 	if err != nil {
 		return nil, notAddedError{handlerName(handler), err}
@@ -110,11 +112,12 @@ func (i *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistrat
 }
 
 type registration struct {
-	informer  *informer
-	handler   cache.ResourceEventHandler
-	callbacks callbacks
-	delivery  *delivery.Registration
-	logger    klog.Logger // for panics and errors
+	syncChecker // provides HasSyncedChecker
+	informer    *informer
+	handler     cache.ResourceEventHandler
+	callbacks   callbacks
+	delivery    *delivery.Registration
+	logger      klog.Logger // for panics and errors
 
 	undecodable undecodable // usually nil
 }
@@ -122,11 +125,6 @@ type registration struct {
 // HasSynced reports whether the handler has handled every object of the informer's first list, and
 // every object that the informer stored when the handler was added.
 func (r *registration) HasSynced() bool { return r.delivery.HasSynced() }
-
-// HasSyncedChecker returns a cache.DoneChecker that is done when HasSynced is true.
-func (r *registration) HasSyncedChecker() cache.DoneChecker {
-	return checker{"SharedIndexInformer " + r.informer.name + " + event handler " + r.delivery.Name(), r.delivery.Synced()}
-}
 
 // ShutdownChan returns a channel that is closed when the handler will not be called again: the
 // handler was removed or the informer has stopped, and no call is active.

@@ -19,6 +19,7 @@ import (
 // unless Options.PrivateCopies is set. Each returned list is a consistent snapshot; lists of an
 // index are in key order. All methods are safe for concurrent use.
 type indexer struct {
+	upstreamIndexer
 	store    *store.Store
 	reader   *reader
 	informer *informer // the informer that owns this indexer

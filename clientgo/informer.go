@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,6 +53,8 @@ const decodedIdle = 15 * time.Second
 
 // informer implements cache.SharedIndexInformer.
 type informer struct {
+	syncChecker                 // provides HasSyncedChecker; completed by the first HasSynced that returns true
+	upstreamInformer            // has the arguments of this informer; see upstream.go
 	name                 string // the description or the Go type, for messages
 	example              runtime.Object
 	engine               *engine.Engine
@@ -60,7 +63,7 @@ type informer struct {
 	indexer              *indexer
 	listWatch            *listWatch
 	stats                source.Stats
-	synced               chan struct{} // closed by the first HasSynced call after the store has synced
+	synced               atomic.Bool // syncChecker is complete
 	syncing              sync.Once
 	placeholderReflector *cache.Reflector // argument of watch error handlers; it never runs
 
@@ -93,7 +96,6 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		name:           cmp.Or(description, fmt.Sprintf("%T", example)),
 		example:        example,
 		sink:           &sink{codec: values, pin: opts.PinDecoded},
-		synced:         make(chan struct{}),
 		defaultResync:  resync,
 		resyncCheck:    resync,
 		onError:        cache.DefaultWatchErrorHandler,
@@ -122,8 +124,10 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	})
 	i.store = i.engine.Store()
 	i.sink.store = i.store
+	i.syncChecker = newSyncChecker("SharedIndexInformer " + i.name)
+	i.upstreamInformer.SharedIndexInformer = cache.NewSharedIndexInformer(lw, example, resync, cache.Indexers{})
 	i.indexer = newIndexer(i.store, newReader(opts, i.store, values))
-	i.indexer.informer = i
+	i.indexer.informer, i.indexer.Indexer = i, i.upstreamInformer.GetIndexer()
 	i.sink.sharesTransformed = !opts.PrivateCopies && !opts.DetectMutation && !opts.ShareDecoded
 	i.listWatch = newListWatch(lw, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)
 	i.listWatch.name, i.listWatch.expected = i.name, expectedOf(example)
@@ -169,31 +173,14 @@ func (i *informer) RunWithContext(ctx context.Context) {
 // HasSynced reports whether the first list is stored. Handlers may not have handled all objects of
 // the list yet. After a handler has handled all of them, HasSynced returns true on every goroutine.
 func (i *informer) HasSynced() bool {
-	select {
-	case <-i.synced:
-		return true
-	default:
+	if !i.synced.Load() && i.store.Synced() {
+		i.syncing.Do(func() {
+			completeSync(i.syncChecker)
+			i.synced.Store(true)
+		})
 	}
-	if i.store.Synced() {
-		i.syncing.Do(func() { close(i.synced) })
-		return true
-	}
-	return false
+	return i.synced.Load()
 }
-
-// HasSyncedChecker returns a cache.DoneChecker that is done when HasSynced is true.
-func (i *informer) HasSyncedChecker() cache.DoneChecker {
-	return checker{"SharedIndexInformer " + i.name, i.synced}
-}
-
-// checker implements cache.DoneChecker.
-type checker struct {
-	name string
-	done <-chan struct{}
-}
-
-func (c checker) Name() string          { return c.name }
-func (c checker) Done() <-chan struct{} { return c.done }
 
 // LastSyncResourceVersion returns the resourceVersion up to which the informer has received
 // everything.
@@ -231,11 +218,18 @@ func (i *informer) SetTransform(transform cache.TransformFunc) error {
 
 // GetController returns a controller whose HasSynced and LastSyncResourceVersion are the
 // informer's. The controller's Run does nothing.
-func (i *informer) GetController() cache.Controller { return controller{i} }
+func (i *informer) GetController() cache.Controller {
+	return controller{i.syncChecker, i, upstreamController{i.upstreamInformer.GetController()}}
+}
 
 // controller makes an informer a cache.Controller.
-type controller struct{ *informer }
+type controller struct {
+	syncChecker // provides HasSyncedChecker
+	*informer
+	upstreamController
+}
 
+func (c controller) HasSynced() bool              { return c.informer.HasSynced() }
 func (controller) Run(<-chan struct{})            {}
 func (controller) RunWithContext(context.Context) {}
 
@@ -267,7 +261,7 @@ func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandl
 // Options.ResyncOnRelist is set. Until the context of Run ends, it calls the watch error handler
 // for the errors for which client-go would call it.
 func (i *informer) onStatus(s reflector.Status) {
-	i.HasSynced() // HasSynced closes the channel of HasSyncedChecker
+	i.HasSynced() // HasSynced completes syncChecker
 	i.mu.Lock()
 	ctx, handler := i.runContext, i.onError
 	passes := i.failures.next(s.Err)

@@ -185,7 +185,7 @@ func TestStoredValueIsNotChanged(t *testing.T) {
 			check.NoError(t, err)
 			s.source.Add(pod("a", "1"))
 			s.start(t)
-			synced(t, second.HasSyncedChecker())
+			synced(t, second)
 			last := pod("a", "9")
 			last.DeletionTimestamp = &metav1.Time{}
 			s.source.Delete(last)

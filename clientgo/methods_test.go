@@ -68,7 +68,7 @@ func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHan
 		if !s.informer.HasSynced() {
 			return outcome(reg.HasSynced(), reg.HasSyncedChecker())
 		}
-		synced(t, reg.HasSyncedChecker())
+		synced(t, reg)
 		return outcome(reg.HasSynced(), reg.HasSyncedChecker(), h.sorted())
 	}
 }

@@ -19,6 +19,9 @@ import (
 // shutDownHandler removes a handler and waits until its last call has returned.
 var shutDownHandler = cache.ShutDownEventHandler
 
+// named is the part of the interface of generated factories that the oldest client-go lacks.
+type named interface{ InformerName() *cache.InformerName }
+
 // TestTypedInformer checks that a factory's typed informer and untyped informer of a resource share
 // their indexers: they are one informer.
 func TestTypedInformer(t *testing.T) {

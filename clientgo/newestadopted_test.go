@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestAdoptsTyped checks that Adopt replaces an informer that client-go's typed wrapper contains.
@@ -20,6 +22,12 @@ func TestAdoptsTyped(t *testing.T) {
 	if _, ok := typed.(*informer); !ok {
 		t.Errorf("client-go's typed informer became %T", typed)
 	}
+}
+
+// TestCheckerName checks that the checker of an adopted informer has its description.
+func TestCheckerName(t *testing.T) {
+	built := cache.NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "my pods"})
+	check.Equal(t, Adopt(built).HasSyncedChecker().Name(), "SharedIndexInformer my pods")
 }
 
 // TestLaterGroups checks the informers of an API group that client-go added after v0.36.

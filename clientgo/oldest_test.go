@@ -4,6 +4,9 @@ package clientgo
 
 import "k8s.io/client-go/tools/cache"
 
+// named is empty: the oldest client-go has no informer names.
+type named interface{}
+
 // shutDownHandler removes a handler. It does not wait for the handler's last call, because the
 // oldest supported client-go has no function that waits.
 func shutDownHandler(inf cache.SharedInformer, reg cache.ResourceEventHandlerRegistration) error {

@@ -86,7 +86,7 @@ func (o *Options) reflectorConfig() reflector.Config {
 	cfg := reflector.ConfigOf(o.ListWatch)
 	cfg.Server = (*reflector.Server)(o.Server)
 	sel := shard.Shard(o.Shard).Selector()
-	cfg.Query.ShardSelector, cfg.Keep = sel.String(), sel.Keep()
+	cfg.SetShard(sel.String(), sel.Keep())
 	if cfg.Mode == reflector.Auto {
 		cfg.Mode = reflector.List
 	}
@@ -114,7 +114,8 @@ type settings struct {
 	tweak        func(*metav1.ListOptions)
 	transform    cache.TransformFunc
 	customResync map[metav1.Object]time.Duration // the key is any object of the type
-	name         *cache.InformerName
+	name         InformerName                    // nil without WithInformerName
+	withName     nameFactory                     // sets name; nil without WithInformerName
 	informer     Options
 	shard        *weir.Shard // if not nil, replaces informer.Shard
 }
@@ -138,10 +139,14 @@ func settingsOf(opts []Option) settings {
 // cannot replace it. It passes description to that function, and then sets the factory's transform.
 func (s *settings) adopt(inf cache.SharedIndexInformer, description string) cache.SharedIndexInformer {
 	inf = adopt(inf, description, s.informer)
+	s.setTransform(inf)
+	return inf
+}
+
+func (s *settings) setTransform(inf cache.SharedIndexInformer) {
 	if s.transform != nil {
 		_ = inf.SetTransform(s.transform) // returns an error only if the informer has started
 	}
-	return inf
 }
 
 // WithNamespace restricts the factory's informers to one namespace.
@@ -170,8 +175,10 @@ func WithCustomResyncConfig(resync map[metav1.Object]time.Duration) Option {
 // WithInformerName sets the name under which the informers publish client-go's metric
 // informer_store_resource_version, with client-go 0.37 and later. They do not publish client-go's
 // FIFO metrics, because they have no FIFO. Shutdown releases the name. The option has no effect on
-// the dynamic and the metadata factory.
-func WithInformerName(name *cache.InformerName) Option { return func(s *settings) { s.name = name } }
+// the dynamic and the metadata factory. N is *cache.InformerName, which client-go has since v0.36.
+func WithInformerName[N InformerName](name N) Option {
+	return func(s *settings) { s.name, s.withName = name, withName(name) }
+}
 
 // WithOptions sets the options of the factory's informers.
 func WithOptions(opts Options) Option { return func(s *settings) { s.informer = opts } }

@@ -44,7 +44,7 @@ var parityStories = map[string]struct {
 			s.start(t)
 			late := newRecorder()
 			reg := register(t, s.informer, late)
-			synced(t, reg.HasSyncedChecker())
+			synced(t, reg)
 			check.Equal(t, late.sorted(), "add d/a@1 v=1 initial", "late handler was told")
 			if !reg.HasSynced() {
 				t.Error("HasSynced is false though HasSyncedChecker is done")
@@ -114,7 +114,7 @@ var parityStories = map[string]struct {
 			reg := register(t, s.informer, other)
 			s.source.Add(pod("a", "1"))
 			s.start(t)
-			synced(t, reg.HasSyncedChecker())
+			synced(t, reg)
 			check.NoError(t, shutDownHandler(s.informer, reg))
 			if err := s.informer.RemoveEventHandler(reg); err != nil {
 				t.Errorf("removed again: %v", err)

@@ -129,6 +129,6 @@ func newRecordedInformer(t *testing.T, make constructor) *recordedInformer {
 func (s *recordedInformer) start(t *testing.T) {
 	t.Helper()
 	s.stop = run(t, s.informer)
-	synced(t, s.informer.HasSyncedChecker(), s.registration.HasSyncedChecker())
+	synced(t, s.informer, s.registration)
 	s.source.watches.wait(t)
 }

@@ -30,7 +30,7 @@ func TestRepeatedEvent(t *testing.T) {
 	}, DeleteFunc: func(object any) { calls.Store(fmt.Sprintf("%s %s gone", calls.Load(), object.(*corev1.Pod).Name)) }})
 	check.NoError(t, err)
 	run(t, inf)
-	synced(t, inf.HasSyncedChecker())
+	synced(t, inf)
 	version := func(name string, uid types.UID, rv string) *corev1.Pod {
 		p := pod(name, rv)
 		p.UID, p.ResourceVersion = uid, rv
@@ -117,7 +117,7 @@ func testResyncOnRelist(t *testing.T) {
 		reg, err := inf.AddEventHandlerWithResyncPeriod(calls, 0)
 		check.NoError(t, err)
 		stop := run(t, inf)
-		synced(t, reg.HasSyncedChecker())
+		synced(t, reg)
 		source.watches.wait(t)
 		source.DeleteDropWatch(pod("b", "1"))
 		source.ResetWatch()

@@ -34,8 +34,8 @@ type sink struct {
 	// without a copy.
 	sharesTransformed bool
 	// published is an empty store of client-go, or nil. The sink passes the informer's resourceVersion
-	// to the method Bookmark of this store, and client-go publishes this resourceVersion as a metric.
-	published cache.Store
+	// to this store, and client-go publishes this resourceVersion as a metric.
+	published bookmarker
 	failures  transformLog
 }
 

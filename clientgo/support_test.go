@@ -3,6 +3,7 @@ package clientgo
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"testing"
 	"time"
 
@@ -63,16 +64,25 @@ func run(t *testing.T, inf cache.SharedInformer) (stop func()) {
 func runSynced(t *testing.T, inf cache.SharedInformer) (stop func()) {
 	t.Helper()
 	stop = run(t, inf)
-	synced(t, inf.HasSyncedChecker())
+	synced(t, inf)
 	return stop
 }
 
-func synced(t *testing.T, checkers ...cache.DoneChecker) {
+// synced waits until informers, or handlers, have synced.
+func synced(t *testing.T, waiting ...interface{ HasSynced() bool }) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
-	defer cancel()
-	if !cache.WaitFor(ctx, "", checkers...) {
-		t.Fatal("not synced")
+	timeout := time.After(waitTimeout)
+	for _, s := range waiting {
+		method := reflect.ValueOf(s).MethodByName("HasSyncedChecker")
+		if !method.IsValid() { // before client-go v0.36
+			eventually(t, s.HasSynced)
+			continue
+		}
+		select {
+		case <-method.Call(nil)[0].Interface().(interface{ Done() <-chan struct{} }).Done():
+		case <-timeout:
+			t.Fatal("not synced")
+		}
 	}
 }
 
@@ -149,11 +159,15 @@ func newFactory(t *testing.T, cfg *rest.Config, opts ...Option) informers.Shared
 func begin(t *testing.T, f informers.SharedInformerFactory) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	f.StartWithContext(ctx)
+	f.Start(ctx.Done())
 	t.Cleanup(func() { cancel(); f.Shutdown() })
 	within, done := context.WithTimeout(ctx, waitTimeout)
 	defer done()
-	check.NoError(t, f.WaitForCacheSyncWithContext(within).AsError())
+	for of, synced := range f.WaitForCacheSync(within.Done()) {
+		if !synced {
+			t.Errorf("%s has not synced", of)
+		}
+	}
 }
 
 func configMap(namespace, name string, l map[string]string) *corev1.ConfigMap {

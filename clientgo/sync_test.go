@@ -132,7 +132,7 @@ func TestHandlerSyncsAfterInformer(t *testing.T) {
 		inf := NewSharedIndexInformer(podSource("1", watch.NewFake()), &corev1.Pod{}, 0, nil)
 		reg := register(t, inf, newRecorder())
 		stop := run(t, inf)
-		synced(t, reg.HasSyncedChecker())
+		synced(t, reg)
 		if !inf.HasSynced() {
 			t.Fatal("not the informer")
 		}

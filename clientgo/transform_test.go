@@ -160,7 +160,7 @@ func TestSlimmingTransform(t *testing.T) {
 	}})
 	check.NoError(t, err)
 	stop := run(t, inf)
-	synced(t, handler.HasSyncedChecker())
+	synced(t, handler)
 	stop()
 	runtime.GC()
 	kept := 0

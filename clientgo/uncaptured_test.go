@@ -60,7 +60,7 @@ func runLogged(t *testing.T, inf cache.SharedIndexInformer, client kubernetes.In
 	done := make(chan struct{})
 	go func() { defer close(done); inf.RunWithContext(ctx) }()
 	defer func() { cancel(); <-done }()
-	synced(t, inf.HasSyncedChecker())
+	synced(t, inf)
 	made := create(t, client, configMap("one", name, nil))
 	calls.wait(t, "add "+show(made))
 	return log.uncaptured()

@@ -36,6 +36,8 @@ type Options struct {
 	// client-go's handlers. If it is false, or if the handler lags, the handler receives a Deleted
 	// event and then an Added event.
 	UpdateNamesakes bool
+	// OnSynced, if set, is called once, after the channel of Synced was closed. It must not block.
+	OnSynced func()
 	// OnPanic is called for each panic of the handler or its filter; the handler then continues with
 	// the next event. OnPanic must not block. If it is nil, panics are only counted.
 	OnPanic func(*PanicError)
@@ -319,6 +321,9 @@ func (r *Registration) recover(key string) {
 func (r *Registration) noteSynced(unhandled ...store.Change) {
 	if !r.HasSynced() && r.cursor.SyncedThrough(unhandled...) {
 		close(r.synced)
+		if r.opts.OnSynced != nil {
+			r.opts.OnSynced()
+		}
 	}
 }
 

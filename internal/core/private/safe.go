@@ -28,4 +28,4 @@ func FunctionOf[F any](f F) Function {
 func (f Function) Number() uintptr { return uintptr(f.number) }
 
 // Field returns false, because this build cannot read fields.
-func Field[T any](reflect.Value, string) (value T, ok bool) { return value, false }
+func Field(reflect.Value, string) (field reflect.Value, ok bool) { return field, false }

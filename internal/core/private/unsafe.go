@@ -25,12 +25,12 @@ func FunctionOf[F any](f F) Function { return Function{*(*unsafe.Pointer)(unsafe
 // function.
 func (f Function) Number() uintptr { return uintptr(f.at) }
 
-// Field returns the field of v with the given name, exported or not. v must be addressable. ok is
-// false if v has no such field, or if the field's type is not T.
-func Field[T any](v reflect.Value, name string) (value T, ok bool) {
+// Field returns the field of v with the given name, exported or not, as a value that can be read and
+// set. v must be addressable. ok is false if v has no such field.
+func Field(v reflect.Value, name string) (field reflect.Value, ok bool) {
 	f := v.FieldByName(name)
-	if !f.IsValid() || f.Type() != reflect.TypeFor[T]() || !f.CanAddr() {
-		return value, false
+	if !f.IsValid() || !f.CanAddr() {
+		return reflect.Value{}, false
 	}
-	return *(*T)(unsafe.Pointer(f.UnsafeAddr())), true
+	return reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem(), true
 }
