@@ -92,11 +92,12 @@ func namespaceIndexers() cache.Indexers {
 // releases lack. ForResource puts Weir's informer into client-go's map in advance.
 type resourceFactory struct {
 	dynamicinformer.DynamicSharedInformerFactory
-	settings  settings
-	build     func(schema.GroupVersionResource) informers.GenericInformer // builds client-go's informer
-	lister    func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister
-	lock      *sync.Mutex                                               // client-go's; it guards informers
-	informers map[schema.GroupVersionResource]informers.GenericInformer // client-go's; nil if it cannot be read
+	settings settings
+	build    func(schema.GroupVersionResource) informers.GenericInformer // builds client-go's informer
+	lister   func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister
+	// informers is client-go's map, which lock guards. It is nil if the map cannot be read.
+	informers map[schema.GroupVersionResource]informers.GenericInformer
+	lock      *sync.Mutex
 }
 
 var _ metadatainformer.SharedInformerFactory = (*resourceFactory)(nil)

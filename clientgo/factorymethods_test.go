@@ -13,9 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
@@ -109,11 +107,6 @@ var typedCalls = []factoryCall[informers.SharedInformerFactory]{
 		f.Start(e.Done())
 		return outcome(reported, before, syncedTypes(f.WaitForCacheSync(e.Done())), held(t, first), held(t, second))
 	}},
-	{name: "StartWithContext", call: func(t *testing.T, f informers.SharedInformerFactory) string {
-		inf := f.Core().V1().ConfigMaps().Informer()
-		f.StartWithContext(newEnding(t))
-		return held(t, inf)
-	}},
 	{name: "Shutdown", call: func(t *testing.T, f informers.SharedInformerFactory) string {
 		e := newEnding(t)
 		inf := f.Core().V1().ConfigMaps().Informer()
@@ -128,29 +121,6 @@ var typedCalls = []factoryCall[informers.SharedInformerFactory]{
 	{name: "WaitForCacheSync in vain", call: func(t *testing.T, f informers.SharedInformerFactory) string {
 		f.Core().V1().ConfigMaps().Informer()
 		return outcome(syncedTypes(f.WaitForCacheSync(stoppedChannel())))
-	}},
-	{name: "WaitForCacheSyncWithContext", call: func(t *testing.T, f informers.SharedInformerFactory) string {
-		e := newEnding(t)
-		none := f.WaitForCacheSyncWithContext(e)
-		f.Core().V1().ConfigMaps().Informer()
-		f.StartWithContext(e)
-		all := f.WaitForCacheSyncWithContext(e)
-		return outcome(syncedTypes(none.Synced), none.Err, syncedTypes(all.Synced), all.Err, all.AsError())
-	}},
-	{name: "WaitForCacheSyncWithContext in vain", call: func(t *testing.T, f informers.SharedInformerFactory) string {
-		e := newEnding(t)
-		f.InformerFor(&corev1.Secret{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
-			never := apierrors.NewServiceUnavailable("never")
-			return cache.NewSharedIndexInformer(plainListerWatcher{
-				func(metav1.ListOptions) (runtime.Object, error) { return nil, never },
-				func(metav1.ListOptions) (watch.Interface, error) { return nil, never },
-			}, &corev1.Secret{}, 0, nil)
-		})
-		f.StartWithContext(e)
-		within, cancel := context.WithCancelCause(e)
-		cancel(context.DeadlineExceeded)
-		result := f.WaitForCacheSyncWithContext(within)
-		return outcome(syncedTypes(result.Synced), result.Err, result.AsError())
 	}},
 	{name: "ForResource", call: func(t *testing.T, f informers.SharedInformerFactory) string {
 		informer, err := f.ForResource(configMaps)
@@ -177,9 +147,6 @@ var typedCalls = []factoryCall[informers.SharedInformerFactory]{
 		two := f.InformerFor(&corev1.ConfigMap{}, newFunc)
 		_, indexed := one.GetIndexer().GetIndexers()["x"]
 		return outcome(made, one == two, indexed, one == f.Core().V1().ConfigMaps().Informer())
-	}},
-	{name: "InformerName", call: func(t *testing.T, f informers.SharedInformerFactory) string {
-		return outcome(f.InformerName() == nil)
 	}},
 	{name: "Core's lister", call: func(t *testing.T, f informers.SharedInformerFactory) string {
 		lister := f.Core().V1().ConfigMaps().Lister()
@@ -289,7 +256,7 @@ func TestFactoryMethods(t *testing.T) {
 	yes := map[string]string{"held": "yes"}
 	fill(t, server.Config(), configMap("one", "a", yes), configMap("one", "b", nil), configMap("two", "c", yes))
 	cfg := server.Config()
-	calls[informers.SharedInformerFactory](t, typedCalls, func(opts []option) informers.SharedInformerFactory {
+	calls[informers.SharedInformerFactory](t, append(typedCalls, newerTypedCalls...), func(opts []option) informers.SharedInformerFactory {
 		var theirs []informers.SharedInformerOption
 		for _, o := range opts {
 			theirs = append(theirs, o.theirs)
@@ -380,13 +347,4 @@ func TestFactoryError(t *testing.T) {
 			t.Errorf("%s: %v, %v, %v", name, typed, untyped, partial)
 		}
 	}
-}
-
-// TestInformerNameIsReleased checks that a factory releases its name in Shutdown.
-func TestInformerNameIsReleased(t *testing.T) {
-	name, err := cache.NewInformerName("clientgo-test")
-	check.NoError(t, err)
-	newFactory(t, &rest.Config{Host: "http://127.0.0.1:1"}, WithInformerName(name)).Shutdown()
-	_, err = cache.NewInformerName("clientgo-test")
-	check.NoError(t, err)
 }

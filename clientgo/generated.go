@@ -103,8 +103,8 @@ func (f *Generated[C, F]) WaitForCacheSync(stop <-chan struct{}) map[reflect.Typ
 	return f.theirs.WaitForCacheSync(stop)
 }
 
-// SyncResult is the result of WaitForCacheSyncWithContext, like the type of this name that client-go
-// has since v0.36.
+// SyncResult is the result of WaitForCacheSyncWithContext. It is like client-go's type of this
+// name, which v0.34 lacks.
 type SyncResult struct {
 	// Err is nil if all started informers have synced, otherwise the context's cause.
 	Err error
@@ -112,8 +112,8 @@ type SyncResult struct {
 	Synced map[reflect.Type]bool
 }
 
-// AsError returns nil if all started informers have synced. Otherwise it returns an error that wraps
-// Err and names the types of the other informers.
+// AsError returns nil if all started informers have synced. Otherwise it returns an error that
+// wraps Err and names the types of the other informers.
 func (r SyncResult) AsError() error {
 	if r.Err == nil {
 		return nil

@@ -73,9 +73,10 @@ func TestIndexerSame(t *testing.T) {
 			t.Fatalf("step %d:\nclient-go\n%s\nweir\n%s", step, a, b)
 		}
 	}
-	check.Equal(t, ours.LastStoreSyncResourceVersion(), "9", "LastStoreSyncResourceVersion")
-	ours.Bookmark("10")
-	check.Equal(t, ours.LastStoreSyncResourceVersion(), "10", "after a bookmark it")
+	x := ours.(*indexer)
+	check.Equal(t, x.LastStoreSyncResourceVersion(), "9", "LastStoreSyncResourceVersion")
+	x.Bookmark("10")
+	check.Equal(t, x.LastStoreSyncResourceVersion(), "10", "after a bookmark it")
 	check.NoError(t, ours.Resync())
 }
 
@@ -146,7 +147,7 @@ func TestManualWriteRefused(t *testing.T) {
 		"Replace":              func(s cache.Store) error { return s.Replace([]any{changed, pod("", "1")}, "9") },
 		"Replace by tombstone": func(s cache.Store) error { return s.Replace([]any{changed, tomb}, "9") },
 	} {
-		x := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).GetIndexer()
+		x := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).GetIndexer().(*indexer)
 		check.NoError(t, errors.Join(x.Add(a), x.Add(b), x.Replace([]any{a, b}, "5")))
 		if err := write(x); err == nil {
 			t.Errorf("%s: no error", name)

@@ -53,8 +53,9 @@ const decodedIdle = 15 * time.Second
 
 // informer implements cache.SharedIndexInformer.
 type informer struct {
-	syncChecker                 // provides HasSyncedChecker; completed by the first HasSynced that returns true
-	upstreamInformer            // has the arguments of this informer; see upstream.go
+	syncChecker      // provides HasSyncedChecker; the first HasSynced that is true completes it
+	upstreamInformer // has the arguments of this informer; see upstream.go
+
 	name                 string // the description or the Go type, for messages
 	example              runtime.Object
 	engine               *engine.Engine

@@ -69,7 +69,7 @@ func transformError(t *testing.T, make constructor) {
 		t.Errorf("synced: %t, and %d errors reported", s.informer.HasSynced(), failed.Load())
 	}
 	fails.Store(false)
-	synced(t, s.informer.HasSyncedChecker(), s.registration.HasSyncedChecker())
+	synced(t, s.informer, s.registration)
 	s.source.watches.wait(t)
 	fails.Store(true)
 	s.source.Modify(pod("b", "bad"))

@@ -46,13 +46,27 @@ func outcome(results ...any) string {
 			out = append(out, "error: "+r.Error())
 		case *corev1.Pod:
 			out = append(out, show(r))
-		case cache.DoneChecker:
-			out = append(out, "done: "+fmt.Sprint(cache.IsDone(r)))
+		case interface{ Done() <-chan struct{} }:
+			select {
+			case <-r.Done():
+				out = append(out, "done")
+			default:
+				out = append(out, "not done")
+			}
 		default:
 			out = append(out, fmt.Sprint(r))
 		}
 	}
 	return strings.Join(out, "; ")
+}
+
+// checkerOf returns the result of HasSyncedChecker, or nil if client-go lacks that method.
+func checkerOf(of any) any {
+	m := reflect.ValueOf(of).MethodByName("HasSyncedChecker")
+	if !m.IsValid() {
+		return nil
+	}
+	return m.Call(nil)[0].Interface()
 }
 
 // addHandler returns a method that adds a handler by calling add.
@@ -66,10 +80,10 @@ func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHan
 			return outcome(reg == nil, text)
 		}
 		if !s.informer.HasSynced() {
-			return outcome(reg.HasSynced(), reg.HasSyncedChecker())
+			return outcome(reg.HasSynced(), checkerOf(reg))
 		}
 		synced(t, reg)
-		return outcome(reg.HasSynced(), reg.HasSyncedChecker(), h.sorted())
+		return outcome(reg.HasSynced(), checkerOf(reg), h.sorted())
 	}
 }
 
@@ -134,7 +148,7 @@ var informerMethods = []method{
 	{name: "GetIndexer", call: func(t *testing.T, s *recordedInformer) string { return outcome(s.informer.GetIndexer().List()) }},
 	{name: "GetController", call: func(t *testing.T, s *recordedInformer) string {
 		c := s.informer.GetController()
-		return outcome(c.HasSynced(), c.HasSyncedChecker(), c.LastSyncResourceVersion())
+		return outcome(c.HasSynced(), checkerOf(c), c.LastSyncResourceVersion())
 	}},
 	{name: "Run", call: func(t *testing.T, s *recordedInformer) string {
 		return ended(func() { s.informer.Run(stoppedChannel()) })
@@ -143,7 +157,7 @@ var informerMethods = []method{
 		return ended(func() { s.informer.RunWithContext(endedContext()) })
 	}},
 	{name: "HasSynced", call: func(t *testing.T, s *recordedInformer) string { return outcome(s.informer.HasSynced()) }},
-	{name: "HasSyncedChecker", call: func(t *testing.T, s *recordedInformer) string { return outcome(s.informer.HasSyncedChecker()) }},
+	{name: "HasSyncedChecker", call: func(t *testing.T, s *recordedInformer) string { return outcome(checkerOf(s.informer)) }},
 	{name: "LastSyncResourceVersion", call: func(t *testing.T, s *recordedInformer) string { return outcome(s.informer.LastSyncResourceVersion()) }},
 	{name: "SetWatchErrorHandler", call: func(t *testing.T, s *recordedInformer) string {
 		return outcome(s.informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
@@ -198,8 +212,6 @@ var indexerMethods = []method{
 	}), differs: readOnly(closed)},
 	{name: "Replace", call: onStore(func(x cache.Indexer) []any { return []any{x.Replace([]any{written("z")}, "100")} }), differs: readOnly(closed)},
 	{name: "Resync", call: onStore(func(x cache.Indexer) []any { return []any{x.Resync()} })},
-	{name: "Bookmark", call: onStore(func(x cache.Indexer) []any { x.Bookmark("50"); return nil })},
-	{name: "LastStoreSyncResourceVersion", call: onStore(func(x cache.Indexer) []any { return []any{x.LastStoreSyncResourceVersion()} })},
 	{name: "List", call: onStore(func(x cache.Indexer) []any { return []any{x.List()} })},
 	{name: "ListKeys", call: onStore(func(x cache.Indexer) []any { return []any{x.ListKeys()} })},
 	{name: "Get", call: onStore(func(x cache.Indexer) []any {
@@ -254,7 +266,7 @@ var controllerMethods = []method{
 	}},
 	{name: "HasSynced", call: func(t *testing.T, s *recordedInformer) string { return outcome(s.informer.GetController().HasSynced()) }},
 	{name: "HasSyncedChecker", call: func(t *testing.T, s *recordedInformer) string {
-		return outcome(s.informer.GetController().HasSyncedChecker())
+		return outcome(checkerOf(s.informer.GetController()))
 	}},
 	{name: "LastSyncResourceVersion", call: func(t *testing.T, s *recordedInformer) string {
 		return outcome(s.informer.GetController().LastSyncResourceVersion())
@@ -267,7 +279,7 @@ var controllerMethods = []method{
 func TestMethods(t *testing.T) {
 	for what, table := range map[reflect.Type][]method{
 		reflect.TypeFor[cache.SharedIndexInformer](): informerMethods,
-		reflect.TypeFor[cache.Indexer]():             indexerMethods,
+		reflect.TypeFor[cache.Indexer]():             append(indexerMethods, newerIndexerMethods...),
 		reflect.TypeFor[cache.Controller]():          controllerMethods,
 	} {
 		complete(t, what, table)

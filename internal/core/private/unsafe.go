@@ -25,8 +25,8 @@ func FunctionOf[F any](f F) Function { return Function{*(*unsafe.Pointer)(unsafe
 // function.
 func (f Function) Number() uintptr { return uintptr(f.at) }
 
-// Field returns the field of v with the given name, exported or not, as a value that can be read and
-// set. v must be addressable. ok is false if v has no such field.
+// Field returns the field of v with the given name, exported or not. The caller may read and set
+// the field. v must be addressable. ok is false if v has no such field.
 func Field(v reflect.Value, name string) (field reflect.Value, ok bool) {
 	f := v.FieldByName(name)
 	if !f.IsValid() || !f.CanAddr() {
