@@ -152,6 +152,10 @@ func (r *Reflector) RunWithContext(ctx context.Context) {
 	}
 }
 
+// minWatchTimeout is the shortest timeout of a WATCH that a Reflector requests. It is client-go's
+// value.
+const minWatchTimeout = 5 * time.Minute
+
 // backoffReset is how long a Reflector must run without an error of its store until the next such
 // error causes the shortest wait. It is client-go's value.
 const backoffReset = 2 * time.Minute
@@ -196,7 +200,7 @@ func (r *Reflector) listAndWatch(outer context.Context, onError func(error)) {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	cfg := reflector.Config{
 		Name: r.Name(), Mode: reflector.List, OnItemType: r.codec.SetItemType,
-		WatchTimeout: max(r.minWatchTimeout, 5*time.Minute),
+		WatchTimeout: max(r.minWatchTimeout, minWatchTimeout),
 		Backoff:      reflector.Backoff{Min: r.backoff.Duration, Max: r.backoff.Cap},
 	}
 	if r.WatchListPageSize != 0 {
