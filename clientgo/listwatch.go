@@ -46,10 +46,12 @@ type listWatch struct {
 	// pagesItself is true if the last List for a probe seems to have read page after page, although
 	// its limit was one object.
 	pagesItself atomic.Bool
+	markings    [2]atomic.Int32 // the marking of each verb
 }
 
 func newListWatch(lw cache.ListerWatcher, matcher responseMatcher, stats *source.Stats, noCapture bool) *listWatch {
 	l := &listWatch{lw: cache.ToListerWatcherWithContext(lw), matcher: matcher, stats: stats}
+	l.setMarkings(lw)
 	l.noCapture.Store(noCapture)
 	return l
 }
@@ -72,10 +74,13 @@ func (l *listWatch) list(ctx context.Context, o metav1.ListOptions) (source.List
 	l.stats.Lists.Add(1)
 	c := &capture{verb: verbList, context: ctx, matcher: l.matcher, page: o.Continue}
 	object, captured, err := tryCapture(ctx, l, c, operation[runtime.Object]{
-		call:       func(ctx context.Context) (runtime.Object, error) { return l.lw.ListWithContext(ctx, o) },
+		call: func(ctx context.Context) (runtime.Object, error) {
+			return callMarked(ctx, l, verbList, o, l.lw.ListWithContext)
+		},
 		drop:       func(runtime.Object) {},
 		hasObjects: func(list runtime.Object) bool { return meta.LenList(list) > 0 },
 	})
+	l.tested(verbList, c.asked, err)
 	switch {
 	case err != nil:
 		return nil, err
@@ -150,10 +155,13 @@ func (l *listWatch) watch(ctx context.Context, o metav1.ListOptions) (source.Wat
 	l.stats.Watches.Add(1)
 	c := &capture{verb: verbWatch, context: ctx, matcher: l.matcher}
 	w, captured, err := tryCapture(ctx, l, c, operation[watch.Interface]{
-		call:       func(ctx context.Context) (watch.Interface, error) { return l.lw.WatchWithContext(ctx, o) },
+		call: func(ctx context.Context) (watch.Interface, error) {
+			return callMarked(ctx, l, verbWatch, o, l.lw.WatchWithContext)
+		},
 		drop:       stopWatch,
 		hasObjects: func(watch.Interface) bool { return false }, // unknown before the first event
 	})
+	l.tested(verbWatch, c.asked, err)
 	switch {
 	case err != nil:
 		return nil, err
@@ -209,7 +217,7 @@ func (l *listWatch) stopCapturing(ctx context.Context, why error) {
 // These are reasons why a response was not captured.
 var (
 	errOtherKind = errors.New("it may have objects of another kind than the example")
-	errNoRequest = errors.New("no request with the call's context passed a wrapped transport")
+	errNoRequest = errors.New("no request with the call's context or mark passed a wrapped transport")
 )
 
 // notCaptured logs once why a response was not captured. It logs nothing if the program has not

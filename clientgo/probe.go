@@ -40,7 +40,7 @@ func (l *listWatch) NewestVersion(ctx context.Context, o metav1.ListOptions) (st
 	asks := withValue(withValue(ctx, &p), &after)
 	object, err := callWithContext(asks, func() (runtime.Object, error) {
 		defer l.asking.Store(false)
-		return l.lw.ListWithContext(asks, o)
+		return callMarked(asks, l, verbList, o, l.lw.ListWithContext)
 	}, func(runtime.Object) {})
 	if err = after.restore(err); err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) && !p.seen.Load() {

@@ -107,9 +107,10 @@ func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 // one minute, because kube-apiserver answers or cancels a request after one minute.
 const headerTimeout = 75 * time.Second
 
-// RoundTrip sends a request. For an informer's request it hides Retry-After and broken connections
-// from client-go; see retryAfter.
+// RoundTrip sends a request, without its mark. For an informer's request it hides Retry-After and
+// broken connections from client-go; see retryAfter.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = unmarkRequest(req)
 	resp, err := t.roundTrip(req)
 	stripRetryAfter(req, resp)
 	return resp, hideBroken(req, err)
@@ -133,7 +134,13 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	}
 	// The context of the new request contains no capture. Otherwise a second capturing transport below
 	// this transport would capture the response first.
-	ctx, cancel := context.WithCancelCause(withValue[capture](context.WithoutCancel(req.Context()), nil))
+	ctx, cancelRequest := context.WithCancelCause(withValue[capture](context.WithoutCancel(req.Context()), nil))
+	// The context of a request of a ListerWatcher without contexts does not end with the capture's.
+	stopCapture := context.AfterFunc(c.context, func() { cancelRequest(context.Cause(c.context)) })
+	cancel := func(cause error) {
+		stopCapture()
+		cancelRequest(cause)
+	}
 	ours := req.Clone(ctx)
 	if accepts := t.acceptEncoding(req, c.verb); accepts != "" {
 		ours.Header.Set("Accept-Encoding", accepts)
@@ -170,7 +177,6 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || !c.admit(req, resource, resp, matches, cancel) {
 		return passThrough(resp, err, cancel)
 	}
-	context.AfterFunc(c.context, func() { cancel(context.Cause(c.context)) })
 	stopCaller()
 	return stub, nil
 }

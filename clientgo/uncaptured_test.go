@@ -88,10 +88,8 @@ func TestInformersWithoutAKind(t *testing.T) {
 		"no-kind":      {NewSharedIndexInformer(byHand, &unstructured.Unstructured{}, 0, nil), "kind"},
 		"a-kind":       {NewSharedIndexInformer(byHand, stated, 0, nil), ""},
 		"a-wrong-kind": {NewSharedIndexInformer(withContext, &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "core/v1", Kind: "ConfigMap"}}, 0, nil), ""},
-		"no-context": {
-			Adopt(cache.NewSharedIndexInformer(contextless{typed}, &corev1.ConfigMap{}, 0, cache.Indexers{})), "context",
-		},
-		"never": {NewSharedIndexInformerWithOptions(byHand, &unstructured.Unstructured{}, 0, nil, Options{NoCapture: true}), "-"},
+		"no-context":   {Adopt(cache.NewSharedIndexInformer(contextless{typed}, &corev1.ConfigMap{}, 0, cache.Indexers{})), ""},
+		"never":        {NewSharedIndexInformerWithOptions(byHand, &unstructured.Unstructured{}, 0, nil, Options{NoCapture: true}), "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lines, captured := runLogged(t, test.informer, plain, "new-"+name), test.informer.(*informer).stats.BodyBytes.Load() > 0

@@ -1,0 +1,203 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/core/request"
+)
+
+// A ListerWatcher without contexts cannot pass a call's context to its client's requests. Older
+// generated code and all of Istio's are such ListerWatchers. They pass only ListOptions. Therefore
+// the field Limit of such a call contains a random number, the mark. The transport replaces the
+// mark by the call's own limit and adds the values of the call's context to the request.
+//
+// A mark never reaches a server. The first list and the first watch are a test: they have a number
+// in Limit that is the size of an ordinary page. If a request with that number passes a wrapped
+// transport, the transport handles it like a mark, and later calls have marks. Otherwise the
+// ListerWatcher changes Limit, or the transport of its client is not wrapped: the first list
+// returns a page, later calls have no marks, and the informer uses their decoded results.
+
+// marking states how a verb's requests identify the ListerWatcher's call that sent them.
+type marking = int32
+
+const (
+	byContext marking = iota // by the context that the ListerWatcher passes to its client
+	untested                 // the ListerWatcher passes no context, and was not tested
+	byMark                   // by the mark in Limit
+	unmarked                 // not at all, as the test has found
+)
+
+// setMarkings determines which verbs of a ListerWatcher pass their context to the client.
+func (l *listWatch) setMarkings(lw cache.ListerWatcher) {
+	if v := reflect.Indirect(reflect.ValueOf(lw)); v.Kind() == reflect.Struct {
+		// client-go's generated informers wrap their ListWatch in a struct that embeds it.
+		if f, ok := v.Type().FieldByName("ListWatch"); ok && len(f.Index) == 1 {
+			if inner, ok := v.Field(f.Index[0]).Interface().(*cache.ListWatch); ok && inner != nil {
+				lw = inner
+			}
+		}
+	}
+	_, passes := lw.(cache.ListerWatcherWithContext)
+	listWatch, ok := lw.(*cache.ListWatch)
+	if !passes || ok && listWatch.ListWithContextFunc == nil {
+		l.markings[verbList].Store(untested)
+	}
+	if !passes || ok && listWatch.WatchFuncWithContext == nil {
+		l.markings[verbWatch].Store(untested)
+	}
+}
+
+// markedCall is a call of a ListerWatcher whose ListOptions contain a mark.
+type markedCall struct {
+	context context.Context // the call's context, or nil if the call has ended
+	verb    verb
+	limit   int64 // replaces the mark
+	test    bool  // the mark is the size of an ordinary page, which a server may receive
+}
+
+// markedCalls contains the active marked calls of the process. Each call is removed when it
+// returns.
+type markedCalls struct {
+	used  atomic.Bool // a call was marked
+	start int64       // the bits above markBits of all marks except those of tests
+	mu    sync.Mutex
+	calls map[int64]markedCall
+}
+
+// markBits is the number of bits in which the marks of a process differ.
+const markBits = 32
+
+var marks = markedCalls{start: 1<<62 | rand.Int64N(1<<30)<<markBits, calls: map[int64]markedCall{}}
+
+// add returns the mark of a call.
+func (m *markedCalls) add(call markedCall) int64 {
+	m.used.Store(true)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for pages := int64(100); ; pages *= 2 { // larger pages, if all marks of tests are in use
+		mark := m.start | rand.Int64N(1<<markBits)
+		if call.test {
+			mark = probePage + 10*rand.Int64N(pages) + 7 // a program's own pages have round sizes
+		}
+		if _, taken := m.calls[mark]; !taken {
+			m.calls[mark] = call
+			return mark
+		}
+	}
+}
+
+func (m *markedCalls) remove(mark int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.calls, mark)
+}
+
+// unmark returns a URL without its mark, and the call of the mark. For a URL without a mark it
+// returns the same URL. The call has no context if the call has ended: a ListerWatcher may send
+// requests later, as client-go's RetryWatcher does.
+func (m *markedCalls) unmark(u *url.URL) (*url.URL, markedCall) {
+	limit := request.QueryOf(u).Get("limit")
+	mark, err := strconv.ParseInt(limit, 10, 64)
+	if err != nil {
+		return u, markedCall{}
+	}
+	m.mu.Lock()
+	call, ok := m.calls[mark]
+	m.mu.Unlock()
+	if ok && call.test && request.QueryOf(u).Flag("watch") != (call.verb == verbWatch) || !ok && mark>>markBits != m.start>>markBits {
+		return u, markedCall{}
+	}
+	query := u.Query()
+	if query.Del("limit"); call.limit != 0 {
+		query.Set("limit", strconv.FormatInt(call.limit, 10))
+	}
+	plain := *u
+	plain.RawQuery = query.Encode()
+	return &plain, call
+}
+
+// unmarkRequest returns a request without its mark. If the mark's call is active, the request's
+// context has the values of the call's context. A request that follows a redirect has its mark in
+// the header Referer.
+func unmarkRequest(req *http.Request) *http.Request {
+	if !marks.used.Load() {
+		return req
+	}
+	plain, call := marks.unmark(req.URL)
+	referer, err := url.Parse(req.Referer())
+	if err != nil {
+		referer = &url.URL{}
+	}
+	plainReferer, earlier := marks.unmark(referer)
+	if plain == req.URL && plainReferer == referer {
+		return req
+	}
+	if call.context == nil {
+		call = earlier
+	}
+	ctx := req.Context()
+	if call.context != nil {
+		ctx = markedContext{ctx, call.context}
+	}
+	ours := req.Clone(ctx)
+	ours.URL = plain
+	if plainReferer != referer {
+		ours.Header.Set("Referer", plainReferer.String())
+	}
+	return ours
+}
+
+// markedContext is the context of a request with the values of the context of a marked call.
+type markedContext struct {
+	context.Context
+	call context.Context
+}
+
+func (c markedContext) Value(key any) any {
+	switch key.(type) {
+	case contextKey[capture], contextKey[probe], contextKey[retryAfter]:
+		return c.call.Value(key)
+	}
+	return c.Context.Value(key)
+}
+
+// callMarked calls a ListerWatcher's List or Watch, with a mark if the ListerWatcher's requests
+// need one. A call without a capture is no test.
+func callMarked[T any](ctx context.Context, l *listWatch, v verb, o metav1.ListOptions, call func(context.Context, metav1.ListOptions) (T, error)) (T, error) {
+	m := l.markings[v].Load()
+	if m == byContext || m == unmarked || m == untested && valueOf[capture](ctx) == nil || l.noCapture.Load() || !wrapped.Load() {
+		return call(ctx, o)
+	}
+	o.Limit = marks.add(markedCall{context: ctx, verb: v, limit: o.Limit, test: m == untested})
+	defer marks.remove(o.Limit)
+	result, err := call(ctx, o)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		if u, malformed := url.Parse(failed.URL); malformed == nil {
+			u, _ = marks.unmark(u)
+			failed.URL = u.String()
+		}
+	}
+	return result, err
+}
+
+// tested sets the marking of a verb after a test. seen is true if a request with the test's number
+// has passed a wrapped transport, and err is the call's error.
+func (l *listWatch) tested(v verb, seen bool, err error) {
+	switch {
+	case seen:
+		l.markings[v].CompareAndSwap(untested, byMark)
+	case err == nil:
+		l.markings[v].CompareAndSwap(untested, unmarked)
+	}
+}
