@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -153,8 +155,8 @@ func nonNil(example runtime.Object) runtime.Object {
 func (i *informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
 
 // RunWithContext lists, watches and calls handlers until ctx ends. It then waits until lists,
-// watches and their transforms have ended, and up to 10 s for active handler calls. A second call
-// logs a warning and returns immediately.
+// watches and their transforms have ended, and until active handler calls have returned. After 10 s
+// it logs the handlers for which it waits. A second call logs a warning and returns immediately.
 func (i *informer) RunWithContext(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	i.mu.Lock()
@@ -168,6 +170,12 @@ func (i *informer) RunWithContext(ctx context.Context) {
 
 	if err := i.engine.Run(ctx); err != nil {
 		logger.Error(err, "Informer stopped", "type", i.name)
+	}
+	i.mu.Lock()
+	handlers := slices.Collect(maps.Keys(i.handlers))
+	i.mu.Unlock()
+	for _, r := range handlers {
+		<-r.delivery.Done()
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -126,6 +129,21 @@ func silent(t *testing.T, handlers ...utilruntime.ErrorHandler) {
 	errorHandlers, panics := utilruntime.ErrorHandlers, utilruntime.PanicHandlers
 	utilruntime.ErrorHandlers, utilruntime.PanicHandlers = handlers, nil
 	t.Cleanup(func() { utilruntime.ErrorHandlers, utilruntime.PanicHandlers = errorHandlers, panics })
+}
+
+// logLines are the lines that a logger has received.
+type logLines struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// withContext returns a context whose logger appends to the lines.
+func (l *logLines) withContext(ctx context.Context) context.Context {
+	return klog.NewContext(ctx, funcr.New(func(_, line string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lines = append(l.lines, line)
+	}, funcr.Options{}))
 }
 
 // serve starts an API server that stops when the test ends.

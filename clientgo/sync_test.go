@@ -162,3 +162,34 @@ func TestStopReceivesRemainingEvents(t *testing.T) {
 	check.NoError(t, body.Close())
 	// goleak reports the filter's goroutine if it leaks.
 }
+
+// TestStopWaitsForHandlers checks that Run returns only after a handler's call has returned, like
+// client-go's. Weir must log the name of the handler after a while.
+func TestStopWaitsForHandlers(t *testing.T) {
+	for maker, construct := range bothConstructors {
+		t.Run(maker, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newRecordedInformer(t, construct)
+				s.source.Add(pod("a", "1"))
+				called, returns, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+				register(t, s.informer, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { close(called); <-returns }})
+				log := &logLines{}
+				ctx, cancel := context.WithCancel(log.withContext(t.Context()))
+				go func() { defer close(done); s.informer.RunWithContext(ctx) }()
+				<-called
+				cancel()
+				time.Sleep(time.Minute)
+				select {
+				case <-done:
+					t.Error("Run has returned before the handler")
+				default:
+				}
+				if named := strings.Contains(strings.Join(log.lines, "\n"), "cache.ResourceEventHandlerFuncs"); maker == "weir" && !named {
+					t.Errorf("the log does not name the handler: %q", log.lines)
+				}
+				close(returns)
+				<-done
+			})
+		})
+	}
+}

@@ -6,10 +6,8 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,25 +20,10 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/testing/check"
 )
-
-type logLines struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-// withContext returns a context whose logger appends to the lines.
-func (l *logLines) withContext(ctx context.Context) context.Context {
-	return klog.NewContext(ctx, funcr.New(func(_, line string) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.lines = append(l.lines, line)
-	}, funcr.Options{}))
-}
 
 // uncaptured returns the lines that report that the informer does not capture responses.
 func (l *logLines) uncaptured() []string {
