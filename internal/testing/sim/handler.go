@@ -143,7 +143,9 @@ func (h *handler) check(e event) {
 		}
 	case deleted:
 		if !present {
-			h.wrong("order", "Deleted %v, but it has nothing", e.old)
+			if !h.endsUnknown(e, was, known) {
+				h.wrong("order", "Deleted %v, but it has nothing", e.old)
+			}
 			return
 		}
 		if e.final && (e.old.rep.Version.ID >= was.rep.Version.ID || h.run.world.goesBack() || h.run.unordered) {
@@ -164,6 +166,13 @@ func (h *handler) check(e event) {
 		h.wrong("scope", "%v %v, which is not asked for", e.typ, e.new)
 	}
 	h.seen[e.key] = last{rep: e.new.rep}
+}
+
+// endsUnknown reports whether a DELETED event of an object that the handler did not have may reach
+// it, as in client-go: the drop-in delivers such an event, unless it repeats one (was).
+func (h *handler) endsUnknown(e event, was last, known bool) bool {
+	return e.final && h.client.spec.Runner == DropIn &&
+		(!known || e.old.rep.Version.ID > was.rep.Version.ID || h.toldAsSent() || h.run.world.goesBack() || h.run.unordered)
 }
 
 // toldAsSent reports whether the informer delivers repeated events like new ones, as client-go

@@ -155,12 +155,10 @@ func (tr tree) simulate(seeds int) (out, why string, killed bool) {
 	return out, err.Error(), true
 }
 
-// run runs a command in the copy. It turns off go.work, which names modules that are not in the
-// copy.
+// run runs a command in the copy.
 func (tr tree) run(name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = tr.dir
-	cmd.Env = append(os.Environ(), "GOWORK=off")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
