@@ -66,8 +66,9 @@ type Options struct {
 	// that time. The default is one minute.
 	DecodedIdle time.Duration
 	// LogBytes limits the size of the change log, in bytes. A handler that lags so far that the log no
-	// longer has its next change receives only the newest state of each changed object. The default is
-	// 8 MiB.
+	// longer has its next change receives only the newest state of each changed object. LogBytes also
+	// limits the packed changes that relists collect to apply them in one step; see
+	// Status.RelistsInParts. The default is 8 MiB.
 	LogBytes int64
 
 	// ListWatch configures how the informer lists and watches. With the zero value the informer

@@ -69,6 +69,9 @@ type Status struct {
 	Queued bool
 	// Relists counts the complete states that the reflector received after the first one.
 	Relists int
+	// RelistsInParts counts the relists whose changes exceeded Options.LogBytes: readers saw parts of
+	// the new state before all of it. It includes relists that broke off after that.
+	RelistsInParts int
 	// Listed is the number of objects received so far in the current list. Between lists it is the
 	// number of objects received in the last list.
 	Listed int64
@@ -89,7 +92,7 @@ type Status struct {
 func (s Status) String() string {
 	return reflector.Status{
 		Phase: reflector.Phase(s.Phase), Mode: reflector.Mode(s.Mode), ResourceVersion: s.ResourceVersion,
-		Queued: s.Queued, Listed: s.Listed, Relists: s.Relists, Unwanted: s.OutOfShard, Skipped: s.Skipped, SkippedErr: s.SkippedErr,
+		Queued: s.Queued, Listed: s.Listed, Relists: s.Relists, RelistsInParts: s.RelistsInParts, Unwanted: s.OutOfShard, Skipped: s.Skipped, SkippedErr: s.SkippedErr,
 		Err: s.Err, Attempts: s.Attempts,
 	}.String()
 }
@@ -99,7 +102,7 @@ func statusOf(s reflector.Status) Status {
 		Namespace: s.Namespace, Selector: s.Selector,
 		Phase: Phase(s.Phase), Since: s.Since, Mode: Mode(s.Mode), Synced: s.Synced, ResourceVersion: s.ResourceVersion, LastContact: s.Heard, CurrentAsOf: s.CurrentAt,
 		Err: s.Err, LastErr: s.LastErr, LastErrAt: s.LastErrAt, Attempts: s.Attempts, NextRetry: s.NextRetry,
-		Queued: s.Queued, Relists: s.Relists, Listed: s.Listed, Remaining: s.Remaining, Skipped: s.Skipped, SkippedErr: s.SkippedErr, OutOfShard: s.Unwanted,
+		Queued: s.Queued, Relists: s.Relists, RelistsInParts: s.RelistsInParts, Listed: s.Listed, Remaining: s.Remaining, Skipped: s.Skipped, SkippedErr: s.SkippedErr, OutOfShard: s.Unwanted,
 	}
 }
 

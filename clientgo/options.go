@@ -64,7 +64,9 @@ type Options struct {
 	DecodedIdle time.Duration
 	// LogBytes limits the change log, in bytes, including the decoded objects that it keeps for
 	// handlers. A handler that lags so far that the log no longer has its next change receives only
-	// the newest state of each changed object. The default is 8 MiB.
+	// the newest state of each changed object. LogBytes also limits the packed changes that relists
+	// collect to apply them in one step; with more changes, readers see parts of a relist. The default
+	// is 8 MiB.
 	LogBytes int64
 	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their uid.
 	// N replicas of a program then store 1/N of the objects each. A server that supports shard

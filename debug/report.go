@@ -63,7 +63,8 @@ type reflectorState struct {
 	NextRetry    time.Time    `json:"nextRetry,omitzero"`
 	Queued       bool         `json:"queued,omitempty"` // waits for permission to list
 	Relists      int          `json:"relists"`
-	Transitions  []transition `json:"transitions"` // the newest transitions, oldest first
+	InParts      int          `json:"relistsInParts,omitempty"` // because their changes exceeded LogBytes
+	Transitions  []transition `json:"transitions"`              // the newest transitions, oldest first
 	Listed       int64        `json:"listed"`
 	Remaining    int64        `json:"remaining"` // -1: the server does not report it
 	Unreadable   int          `json:"unreadable"`
@@ -148,7 +149,7 @@ func reflectorOf(s reflector.Status, last []reflector.Transition) reflectorState
 		Namespace: s.Namespace, Selector: s.Selector, ScopeUnknown: s.ScopeUnknown,
 		Phase: s.Phase.String(), Since: s.Since, Mode: s.Mode.String(), Synced: s.Synced, Heard: s.Heard, CurrentAt: s.CurrentAt,
 		Error: text(s.Err), LastError: text(s.LastErr), LastErrorAt: s.LastErrAt,
-		Attempts: s.Attempts, NextRetry: s.NextRetry, Queued: s.Queued, Relists: s.Relists, Transitions: []transition{},
+		Attempts: s.Attempts, NextRetry: s.NextRetry, Queued: s.Queued, Relists: s.Relists, InParts: s.RelistsInParts, Transitions: []transition{},
 		Listed: s.Listed, Remaining: s.Remaining, Unreadable: s.Skipped,
 	}
 	for _, t := range last {

@@ -89,7 +89,7 @@ func (i *informer) send(d *prometheus.Desc, t prometheus.ValueType, value float6
 // state sends the informer's sync state, ages, errors and relists. If the informer has several
 // reflectors, it sends the worst value or the sum.
 func (i *informer) state(now time.Time) {
-	synced, heard, current, failing, attempts, skipped := true, now, now, 0, 0, 0
+	synced, heard, current, failing, attempts, skipped, inParts := true, now, now, 0, 0, 0, 0
 	for _, s := range i.engine.Statuses() {
 		synced = synced && s.Synced
 		if s.Heard.Before(heard) {
@@ -103,6 +103,7 @@ func (i *informer) state(now time.Time) {
 		}
 		attempts = max(attempts, s.Attempts)
 		skipped += s.Skipped
+		inParts += s.RelistsInParts
 	}
 	i.gauge(syncedDesc, number(synced))
 	if !heard.IsZero() { // without contact there is no age
@@ -116,6 +117,7 @@ func (i *informer) state(now time.Time) {
 	for reason, n := range i.engine.Relists().All() {
 		i.counter(relistsDesc, float64(n), reason.String())
 	}
+	i.counter(inPartsDesc, float64(inParts))
 	i.gauge(unreadableDesc, float64(skipped))
 }
 

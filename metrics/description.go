@@ -29,6 +29,7 @@ var (
 	failingDesc    = describe("failing_reflectors", "Reflectors with an error that prevents them from being current.")
 	attemptsDesc   = describe("failed_attempts", "Consecutive failures.")
 	relistsDesc    = describe("relists_total", "Complete states received after the first.", "reason")
+	inPartsDesc    = describe("relists_in_parts_total", "Relists whose changes exceeded LogBytes, so that readers saw parts of them.")
 	unreadableDesc = describe("unreadable_objects", "Objects that could not be read since the last list started.")
 
 	objectsDesc         = describe("objects", "Stored objects.")

@@ -131,10 +131,10 @@ func (e *Engine) Reflect(src source.Source, scope store.Scope, labels, fields st
 		}
 		e.changed.fire()
 	}
-	w := e.store.Writer(scope)
-	var sink reflector.Sink = w
+	m.writer = e.store.Writer(scope)
+	var sink reflector.Sink = m.writer
 	if e.cfg.Sink != nil {
-		sink = e.cfg.Sink(w)
+		sink = e.cfg.Sink(m.writer)
 	}
 	m.reflector = reflector.New(src, sink, cfg)
 	e.members = append(e.members, m)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -32,6 +33,7 @@ type typed interface {
 type member struct {
 	reflector *reflector.Reflector
 	source    source.Source
+	writer    *store.Writer
 	namespace string
 	selector  string
 }
@@ -46,11 +48,12 @@ func (m *member) run(ctx context.Context) {
 	}
 }
 
-// status returns s with the resource, namespace and selector of the reflector. If the server sent
+// status returns s with the resource, namespace and selector of the reflector, and the relists in
+// parts of its writer. If the server sent
 // only metadata, the ItemType in s is PartialObjectMetadata. status then replaces it by the type
 // that the source knows, which may lack the kind.
 func (m *member) status(s reflector.Status) reflector.Status {
-	s.Namespace, s.Selector = m.namespace, m.selector
+	s.Namespace, s.Selector, s.RelistsInParts = m.namespace, m.selector, m.writer.InParts()
 	if of, ok := m.source.(scoped); ok {
 		var known bool
 		s.Namespace, s.Selector, known = of.Scope()

@@ -80,6 +80,9 @@ type Status struct {
 	Queued bool
 	// Relists is the number of complete states that the reflector received after its first one.
 	Relists int
+	// RelistsInParts is the number of relists with more changes than the store can stage, so that
+	// readers saw parts of them. It also counts relists that broke off after that. An engine sets it.
+	RelistsInParts int
 	// Listed is the number of objects that the current list, or the last one, has received.
 	Listed int64
 	// Remaining is the number of objects on further pages, as the server reports it. It is -1 if the
@@ -122,6 +125,9 @@ func (s Status) String() string {
 	}
 	if s.Relists > 0 {
 		fmt.Fprintf(&b, ", %s", counted(s.Relists, "relist"))
+	}
+	if s.RelistsInParts > 0 {
+		fmt.Fprintf(&b, ", %d in parts", s.RelistsInParts)
 	}
 	if s.Unwanted > 0 {
 		fmt.Fprintf(&b, ", %d unwanted", s.Unwanted)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,10 +11,11 @@ import (
 )
 
 // batch is the set of changes that the writers have prepared: at most one change for each key, and
-// at most batchChanges. The writers do all slow work (packing, reading index values, comparing with
-// the version in the table) before they lock Store.mu. Store.writing guards the batch. The batch is
-// prepared for one set of indexes, so AddIndex and DropIndex apply it before they change the set.
-// While no change is buffered, the store has no batch.
+// at most batchChanges, or all changes of a relist (see hold). The writers do all slow work (packing,
+// reading index values, comparing with the version in the table) before they lock Store.mu.
+// Store.writing guards the batch. The batch is prepared for one set of indexes, so AddIndex and
+// DropIndex apply it before they change the set. While no change is buffered, the store has no
+// batch.
 //
 // Packing is most of the work of putting objects. The writer packs when it flushes the batch. If
 // objects arrive faster than one goroutine can pack them, a second goroutine already packs while
@@ -23,6 +25,7 @@ type batch struct {
 	list     []pending // the capacity is batchChanges, so append never moves an element
 	keys     map[string]struct{}
 	listed   bool // at least one change comes from a replace
+	whole    bool // see hold
 	index    indexOps
 	records  []Change  // the changes of list for the log
 	woken    []*Cursor // the cursors that the records wake
@@ -78,7 +81,16 @@ var batches = sync.Pool{New: func() any {
 
 func (b *batch) empty() bool { return b == nil || len(b.list) == 0 }
 
-func (b *batch) full() bool { return len(b.list) >= batchChanges || len(b.raws) >= batchBytes }
+func (b *batch) full() bool {
+	return !b.whole && (len(b.list) >= batchChanges || len(b.raws) >= batchBytes)
+}
+
+// hold makes the batch take n changes of a relist, however many, without being full. They need no
+// packing, and each of them has a different key.
+func (b *batch) hold(n int) {
+	b.whole = true
+	b.list = slices.Grow(b.list, n)
+}
 
 func (b *batch) has(key []byte) bool {
 	if b.empty() {
@@ -90,7 +102,9 @@ func (b *batch) has(key []byte) bool {
 
 // add adds a change, and returns its place in the list.
 func (b *batch) add(p *pending) *pending {
-	b.keys[p.Key()] = struct{}{}
+	if !b.whole {
+		b.keys[p.Key()] = struct{}{}
+	}
 	b.list = append(b.list, *p)
 	b.listed = b.listed || p.writer.replacing
 	return &b.list[len(b.list)-1]
@@ -251,9 +265,12 @@ func (b *batch) keepValues(s *Store) {
 	}
 }
 
-// release empties the batch and returns it to the pool. The batch keeps its buffers, but no
-// reference to the store.
+// release empties the batch and returns it to the pool, unless it has become large. The batch keeps
+// its buffers, but no reference to the store.
 func (b *batch) release() {
+	if b.whole {
+		return
+	}
 	clear(b.list)
 	clear(b.keys)
 	clear(b.records)

@@ -16,8 +16,8 @@
 //
 // # Files
 //
-//   - Writing: store.go, writer.go, batch.go, errors.go. owners.go combines the states of
-//     several writers.
+//   - Writing: store.go, writer.go, batch.go, relist.go, errors.go. owners.go combines the
+//     states of several writers.
 //   - An object in memory: object.go.
 //   - Reading one moment: snapshot.go, tree.go, index.go, addindex.go; funcindex.go and derived.go
 //     for indexes by function.

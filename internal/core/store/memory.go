@@ -18,7 +18,7 @@ type Memory struct {
 	Tree       int64 // the table: its nodes and one record per object
 	Indexes    int64
 	Decoded    int64 // decoded objects that the store refers to
-	Log        int64 // the change log with its old versions
+	Log        int64 // the change log with its old versions, and the staged changes of relists
 	Cursors    int64 // the backlogs of cursors that fell behind the log
 	Deletions  int64 // the remembered deletions
 	Dictionary int64
@@ -96,6 +96,7 @@ func (s *Store) Memory() Memory {
 	listed := s.list.size.Load()
 	m.Decoded = s.decoder.cache.footprint(listed*decodedFactor*m.Raw/int64(max(m.Objects, 1))) + listed*perListed
 	m.Log, m.Cursors = s.log.footprint()
+	m.Log += s.staged.Load()
 	m.Dictionary = s.packer.Size()
 	return m
 }

@@ -34,10 +34,13 @@ type moment struct{ version, asOf int }
 
 // modelList is a list that is being read.
 type modelList struct {
-	rv     int
-	items  []*corev1.Pod
-	high   int // the newest version that the writer has put
-	seen   map[string]bool
+	rv    int
+	items []*corev1.Pod
+	high  int // the newest version that the writer has put
+	seen  map[string]bool
+	// staged contains the items of a relist that differ from the store's. It is nil if the store does
+	// not stage them.
+	staged []*corev1.Pod
 	isBack []*corev1.Pod // older than deletions that other sources reported; see endList
 }
 
@@ -85,7 +88,11 @@ func (w *modelWriter) beginList() {
 	}
 	w.last = nil
 	w.owes = w.owes || w.w.Outdated()
+	synced := w.w.synced
 	w.w.BeginReplace(back)
+	if synced {
+		w.list.staged = []*corev1.Pod{}
+	}
 	w.m.observe()
 }
 
@@ -99,9 +106,36 @@ func (w *modelWriter) readList() {
 	l.items, l.seen[keyOf(pod)] = l.items[1:], true
 	l.high = max(l.high, versionOf(pod))
 	putPod(w.m.t, w.w, pod)
+	if w.w.relist == nil {
+		w.receiveStaged() // if the relist exceeds the bound
+	}
+	if l.staged != nil && w.differs(pod) {
+		l.staged = append(l.staged, pod)
+		return
+	}
 	w.m.receive(w, pod, l.rv)
 	if !w.listed {
 		w.m.await(keyOf(pod))
+	}
+}
+
+// differs reports whether a listed object replaces the stored version.
+func (w *modelWriter) differs(pod *corev1.Pod) bool {
+	held := w.m.held[keyOf(pod)]
+	if held == nil {
+		d, ok := w.m.dead[keyOf(pod)]
+		return !ok || d.by == w || versionOf(pod) >= d.below
+	}
+	same := versionOf(held) == versionOf(pod) && held.UID == pod.UID
+	return versionOf(held) < versionOf(pod) || same && held.Annotations["format"] != pod.Annotations["format"]
+}
+
+// receiveStaged records the staged items of the list, because the store now has them.
+func (w *modelWriter) receiveStaged() {
+	staged := w.list.staged
+	w.list.staged = nil
+	for _, pod := range staged {
+		w.m.receive(w, pod, w.list.rv)
 	}
 }
 
@@ -109,6 +143,7 @@ func (w *modelWriter) endList() {
 	l := w.list
 	w.w.EndReplace(strconv.Itoa(l.rv))
 	w.m.observe()
+	w.receiveStaged()
 	for key, last := range w.received {
 		if !l.seen[key] && last.version <= l.rv {
 			below := 0

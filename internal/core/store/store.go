@@ -42,7 +42,7 @@ type Config struct {
 	DecodedIdle time.Duration
 	// LogBytes is the maximum size of the change log: of its records, and of the old versions that
 	// only the log keeps in memory. The decoded values that the log keeps for handlers have a separate
-	// bound of the same size. The default is 8 MiB.
+	// bound of the same size, and so have the changes that relists stage. The default is 8 MiB.
 	LogBytes int64
 	// With KeepLog, the store keeps records of the log for CursorAt even after every cursor has passed
 	// them, up to LogBytes. Without KeepLog, it drops a record when every cursor has passed it.
@@ -67,8 +67,9 @@ type Store struct {
 	// guards change only while both locks are held, so a writer may read them while it holds only
 	// writing. Lock writing before mu.
 	writing  sync.Mutex
-	batch    *batch    // nil: no changes are buffered
-	cameFast time.Time // when objects last arrived frequently (see fastTime), outside a replace
+	batch    *batch       // nil: no changes are buffered
+	cameFast time.Time    // when objects last arrived frequently (see fastTime), outside a replace
+	staged   atomic.Int64 // bytes of the changes that relists have staged; changes with writing held
 
 	mu          sync.RWMutex
 	table       tree[string, *Object]
@@ -380,9 +381,13 @@ func (s *Store) applyBatch() (changed int) {
 // hold Store.mu.
 func (s *Store) applyLocked(b *batch) {
 	for i := range b.list {
-		if p := &b.list[i]; p.New != nil {
+		switch p := &b.list[i]; {
+		case p.writer.relist != nil:
+			p.writer.stage(p.New)
+			p.value = nil
+		case p.New != nil:
 			s.setLocked(b, p)
-		} else {
+		default:
 			s.removeLocked(b, p)
 		}
 	}

@@ -133,7 +133,7 @@ func storyPod(f []string) *corev1.Pod {
 // read runs one line of a reader:
 //
 //	cursor C [at REVISION | uid] | next C [N] | close C | state C | snapshot S |
-//	list S | held | outdated WRITER… | index NAME LABEL | by S INDEX VALUE
+//	list S | held | parts WRITER | outdated WRITER… | index NAME LABEL | by S INDEX VALUE
 func (st *story) read(f []string) {
 	switch f[0] {
 	case "cursor":
@@ -165,6 +165,8 @@ func (st *story) read(f []string) {
 	case "held":
 		st.list(st.store.Snapshot())
 		fmt.Fprintf(&st.out, "synced %v\n", st.store.Synced())
+	case "parts":
+		fmt.Fprintf(&st.out, "%d relists in parts\n", st.writers[f[1]].InParts())
 	case "outdated":
 		for i, name := range f[1:] {
 			fmt.Fprintf(&st.out, "%s%s %v", []string{"", ", "}[min(i, 1)], name, st.writers[name].Outdated())

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/views"
@@ -65,7 +66,9 @@ type Writer struct {
 	// firstUnconfirmed is the value of unconfirmed when a relist started before the writer was synced.
 	// AbortReplace restores it, without the keys that the relist reported. EndReplace clears it.
 	firstUnconfirmed map[string]unconfirmedVersion
-	key              []byte // of the current object
+	relist           *relist      // nil if no replace is running or its changes are not staged
+	inParts          atomic.Int64 // see InParts
+	key              []byte       // of the current object
 	// spare is the Object of an incoming version that was not put; the next version reuses it. It may
 	// be nil.
 	spare *Object
@@ -133,6 +136,9 @@ func (w *Writer) Err() error {
 // resourceVersion are the same but the bytes differ, in a relist or in a repeated event, Put
 // changes the object. Then cursors return a change whose two versions have the same
 // resourceVersion.
+//
+// In a replace after the writer's first one, Put and Delete do not change the table. EndReplace
+// applies their changes, or the next Put if the changes exceed Config.LogBytes.
 //
 // The error is ErrNoName, ErrOutOfScope, ErrTooLarge, ErrWriterRemoved, ErrClosed, or an error from
 // reading an indexed field. After an error the store does not have the object.
@@ -319,6 +325,7 @@ func (w *Writer) held() *Object {
 // o has size raw bytes, which are not packed. If the caller does not call keep, the writer reuses o
 // for the next version.
 func (w *Writer) receive(m *wire.Meta, received []byte, size int) (o, held *Object, came order, err error) {
+	w.boundRelist()
 	if err = w.check(m, size); err != nil {
 		return nil, nil, newer, err
 	}
@@ -356,10 +363,21 @@ func (w *Writer) keep(o, held *Object) {
 	}
 }
 
-// compare decides what an incoming version of the current key changes: see receive.
+// compare decides what an incoming version of the current key changes: see receive. In a relist, it
+// drops the staged version of the key unless the incoming version is equal, or will be staged.
 func (w *Writer) compare(o *Object, received []byte) (held *Object, came order) {
 	if w.isOutdated() {
 		return nil, same
+	}
+	if staged := w.stagedVersion(); staged != nil {
+		if w.order(o, staged) == same {
+			return nil, same
+		}
+		defer func() {
+			if came != newer {
+				w.unstage(staged)
+			}
+		}()
 	}
 	delete(w.unconfirmed, string(w.key)) // the source has now reported something later
 	if held = w.held(); held == nil {
@@ -447,6 +465,15 @@ func (w *Writer) delete(m *wire.Meta, raw []byte, missed bool, setFinal func(o *
 	}
 	late := !opaque && o.rv <= w.newest
 	w.newest = max(w.newest, o.number())
+	if w.relist != nil {
+		if staged := w.stagedVersion(); staged != nil && (opaque || staged.opaque() || o.rv >= staged.rv) {
+			w.unstage(staged)
+		}
+		if !stale {
+			held.marks &^= w.bit // EndReplace deletes the object, unless the source reports it again
+		}
+		return nil
+	}
 	unknown := held == nil && setFinal != nil && !late && w.synced && !w.replacing && !w.isOutdated() &&
 		(opaque || o.rv > max(w.progress.rv, w.next.rv))
 	if stale && !unknown {
@@ -465,8 +492,8 @@ func (w *Writer) delete(m *wire.Meta, raw []byte, missed bool, setFinal func(o *
 	return nil
 }
 
-// BeginReplace starts a relist: from now on, Put marks objects as seen. It aborts a relist that is
-// still running. rebase says that the server went back in time. Then Put accepts lower
+// BeginReplace starts a replace: from now on, Put marks objects as seen. It aborts a replace that
+// is still running. rebase says that the server went back in time. Then Put accepts lower
 // resourceVersions, and EndReplace also deletes objects whose resourceVersions are higher than the
 // list's.
 //
@@ -485,6 +512,7 @@ func (w *Writer) beginReplace(rebase bool) (outdated []func()) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
 	w.s.flush()
+	w.beginRelist()
 	w.sweep(func(o *Object) { o.marks &^= w.bit })
 	if w.listed && !w.synced && !w.replacing {
 		w.firstUnconfirmed = w.unconfirmed
@@ -537,9 +565,11 @@ func (w *Writer) enterGeneration(rebase bool) (outdated []func()) {
 // the writer's goroutine may call it.
 func (w *Writer) Replacing() bool { return w.replacing }
 
-// EndReplace ends a relist at resourceVersion. The writer is then current to that version, and the
-// list overrides earlier reports of the source up to that version. EndReplace removes this writer's
-// owner from every object in the writer's scope that was not seen since BeginReplace. The list may
+// EndReplace ends a replace at resourceVersion. The writer is then current to that version, and the
+// list overrides earlier reports of the source up to that version. After the first replace,
+// EndReplace makes all changes of the list visible in one step, unless InParts counts the replace.
+// EndReplace removes this writer's owner from every object in the writer's scope that was not seen
+// since BeginReplace; cursors return these deletions before the other changes. The list may
 // have a lower version of an object than the table. If the list's resourceVersion is not lower than
 // the table's version, the list's version replaces the table's.
 //
@@ -558,18 +588,21 @@ func (w *Writer) EndReplace(resourceVersion string) {
 	if w.replacing && !w.isOutdated() {
 		at := progressOf(resourceVersion)
 		bounded := at.ok && at.rv > 0
-		w.releaseAll(at.rv, func(o *Object) bool {
-			return o.marks&w.bit == 0 && !(bounded && w.lastReceived(o) > at.rv)
-		})
+		w.endRelist(at.rv, w.having(func(o *Object) bool {
+			return o.marks&w.bit == 0 && !w.stages(o.key) && !(bounded && w.lastReceived(o) > at.rv)
+		}))
 	}
+	w.dropRelist()
 	w.replacing, w.goingBack, w.listed, w.firstUnconfirmed = false, false, true, nil
 	w.progressTo(resourceVersion)
+	w.s.flush()
 	w.trySync()
 }
 
-// AbortReplace ends a relist that broke off. The table keeps all its objects, including those that
-// the relist has put. If the writer was not synced, the versions that were unconfirmed before the
-// relist become unconfirmed again. Versions whose keys the relist reported do not.
+// AbortReplace ends a replace that broke off. The table keeps all its objects, including those that
+// a first replace has put, or a relist in parts. Other relists change nothing. If the writer was
+// not synced, the versions that were unconfirmed before the replace become unconfirmed again.
+// Versions whose keys the replace reported do not.
 func (w *Writer) AbortReplace() {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -578,6 +611,7 @@ func (w *Writer) AbortReplace() {
 
 func (w *Writer) abortReplace() {
 	w.s.flush()
+	w.dropRelist()
 	if w.replacing {
 		w.replacing, w.unconfirmed, w.firstUnconfirmed = false, w.firstUnconfirmed, nil
 	}
@@ -597,7 +631,8 @@ func (w *Writer) Remove() {
 	s.mu.Lock()
 	w.removing = true
 	s.mu.Unlock()
-	w.releaseAll(0, func(*Object) bool { return true })
+	w.release(0, w.having(func(*Object) bool { return true }))
+	s.flush()
 	w.removed = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -707,20 +742,23 @@ func (w *Writer) sweep(visit func(o *Object)) {
 	})
 }
 
-// releaseAll removes the writer's owner from all objects for which match returns true. The changes
-// are Missed, because the source did not report deletions. end is the resourceVersion at which the
-// source no longer had the objects, or 0 if it is unknown.
-func (w *Writer) releaseAll(end uint64, match func(o *Object) bool) {
-	var found []*Object
+// having returns the objects of sweep for which match returns true.
+func (w *Writer) having(match func(o *Object) bool) (found []*Object) {
 	w.sweep(func(o *Object) {
 		if match(o) {
 			found = append(found, o)
 		}
 	})
-	for i, o := range found {
+	return found
+}
+
+// release removes the writer's owner from objects in the table. The changes are Missed, because the
+// source did not report deletions. end is the resourceVersion at which the source no longer had the
+// objects, or 0 if it is unknown.
+func (w *Writer) release(end uint64, gone []*Object) {
+	for i, o := range gone {
 		w.add(&pending{Change: Change{Old: o, ResourceVersion: end, Missed: true}})
 		w.s.flushFull()
-		found[i] = nil
+		gone[i] = nil
 	}
-	w.s.flush()
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirproject/weir/internal/testing/sim/api"
@@ -28,6 +29,8 @@ type handler struct {
 	// another lock while it holds it.
 	steadyMu sync.Mutex
 	steady   map[api.Key][]pair
+
+	newest atomic.Int64 // the highest revision of a version that the handler received
 
 	mu   sync.Mutex // a goroutine that holds mu may lock the cluster's mu
 	seen map[api.Key]last
@@ -70,6 +73,7 @@ func (h *handler) tell(ctx context.Context, e event) {
 	h.run.yield()
 	h.synced()
 	h.check(e)
+	h.reads(e)
 	if h.run.logging {
 		h.run.logf("%s: %v %v old=%v new=%v", h.name, e.typ, e.key, e.old, e.new)
 	}
@@ -79,6 +83,19 @@ func (h *handler) tell(ctx context.Context, e event) {
 	}
 	sleep(ctx, h.spec.Delay)
 	h.run.yield()
+}
+
+// reads reads the informer during an event. The informer must have the state of the event or a later
+// one: a controller that has received a version of a relist reads every other version of it.
+func (h *handler) reads(e event) {
+	if !h.client.informer.HasSynced() || !h.run.readsWhole(h.client) {
+		return
+	}
+	if e.new.rep.Version != nil {
+		h.newest.Store(max(h.newest.Load(), e.new.rep.Version.Revision))
+	}
+	v := h.client.informer.Read(false, func(format string, args ...any) { h.wrong("read", format, args...) })
+	h.run.relistIsWhole(h.client, v, h.newest.Load())
 }
 
 func (o object) String() string {

@@ -176,7 +176,11 @@ func (r *run) behind(c *client, v view) {
 // readClient reads a client's informer, and checks that no object went back to an earlier version.
 // It does not check a client that delivers repeated events, whose objects may go back.
 func (r *run) readClient(c *client, quiet bool) view {
+	synced := c.informer.HasSynced()
 	v := c.informer.Read(quiet, func(format string, args ...any) { r.violate("read", c, format, args...) })
+	if synced {
+		r.relistIsWhole(c, v, 0)
+	}
 	for key, rep := range v.objects {
 		if was, ok := c.read[key]; (ok && was.rep != rep || was.gone) && !c.spec.takesAsSent(r.world) {
 			if err := r.follows(c.spec.Scope, was, rep); err != nil {

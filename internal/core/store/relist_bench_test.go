@@ -1,0 +1,88 @@
+package store
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
+)
+
+// BenchmarkRelist measures a relist of 50,000 pods of which some have changed: the time of one
+// relist, the longest wait of a reader, and the live memory at the end of the list, before
+// EndReplace.
+func BenchmarkRelist(b *testing.B) {
+	const n = 50_000
+	set := newBenchSet(b, wire.Protobuf, n)
+	for _, changed := range []int{0, 500, 10_000} {
+		b.Run(fmt.Sprintf("changed=%d", changed), func(b *testing.B) {
+			s := newStore(b, decodeConfig())
+			check.NoError(b, s.AddIndex("app", LabelIndex("app")))
+			w := s.Writer(Scope{})
+			c := s.Cursor()
+			buf := make([]Change, 1024)
+			rv := 1_000_000
+			var live, wait int64
+			relist := func() {
+				w.BeginReplace(false)
+				for i, raw := range set.raws {
+					m := set.metas[i]
+					if changed > 0 && i%(n/changed) == 0 {
+						rv++
+						m.ResourceVersion = strconv.AppendInt(set.rv[:0], int64(rv), 10)
+						set.metas[i].ResourceVersion = strconv.AppendInt(nil, int64(rv), 10)
+					}
+					check.NoError(b, w.Put(&m, raw))
+				}
+			}
+			end := func() {
+				w.EndReplace(strconv.Itoa(rv))
+				for c.Next(buf) > 0 {
+				}
+			}
+			relist()
+			end()
+			for b.Loop() {
+				b.StopTimer()
+				before := heapAlloc()
+				b.StartTimer()
+				relist()
+				b.StopTimer()
+				live = max(live, heapAlloc()-before)
+				done, longest := make(chan struct{}), make(chan int64)
+				go func() {
+					var most int64
+					for {
+						select {
+						case <-done:
+							longest <- most
+							return
+						default:
+						}
+						from := time.Now()
+						s.Get(set.keys[0])
+						most = max(most, int64(time.Since(from)))
+					}
+				}()
+				b.StartTimer()
+				end()
+				b.StopTimer()
+				close(done)
+				wait = max(wait, <-longest)
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(live)/1024, "KiB-live")
+			b.ReportMetric(float64(wait)/1e6, "ms-wait")
+		})
+	}
+}
+
+func heapAlloc() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
