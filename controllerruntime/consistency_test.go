@@ -1,6 +1,8 @@
 package controllerruntime_test
 
 import (
+	"math/rand/v2"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -13,9 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // gatedInformer is an informer whose handlers block at an object. Handlers of type recorder, which
@@ -101,6 +105,49 @@ func TestReadYourWrites(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReadYourWritesInRelist reads an object after the program has written it, while the informer
+// relists. The first LIST breaks off after an object that was written later, so the informer must
+// not pass that object to handlers: the read would then return the object from before the write.
+func TestReadYourWritesInRelist(t *testing.T) {
+	t.Parallel()
+	s := newSetup(t, builders[1])
+	s.faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "configmaps"), Times: 1, Cut: new(int64(1))})
+	c := s.start(s.cache(cache.Options{}))
+	consistent, err := client.New(s.cfg, client.Options{
+		Scheme: s.scheme,
+		Cache:  &client.CacheOptions{Reader: c, EnableReadYourWritesConsistency: new(true)},
+	})
+	check.NoError(t, err)
+	large := configMap("large")
+	large.Data = map[string]string{"random": podsim.Hex(rand.New(rand.NewPCG(1, 2)), 64<<10)}
+	s.create(configMap("early"), large)
+	calls := s.follow(s.informer(c, configMap("")))
+	calls.waitFor("add initial=true a/large")
+
+	var once sync.Once
+	written, broken, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	s.faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "configmaps"), Times: 1, Hold: written, Err: apierrors.NewResourceExpired("")})
+	s.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "configmaps"), Times: 1, Cut: new(int64(4 << 10))})
+	s.faults.Add(apiserver.Rule{Hold: release, Match: func(r *http.Request) bool {
+		if !apiserver.Match("list", "configmaps")(r) {
+			return false
+		}
+		once.Do(func() { close(broken) })
+		return true
+	}})
+	large.Labels["written"] = "yes"
+	check.NoError(t, consistent.Update(s.ctx, large)) // its event breaks the watch
+	early := configMap("early")
+	early.Labels["written"] = "later"
+	check.NoError(t, s.client.Update(s.ctx, early))
+	close(written)
+	<-broken
+	time.AfterFunc(200*time.Millisecond, func() { close(release) }) // time for a wrong read
+	var read corev1.ConfigMap
+	check.NoError(t, consistent.Get(s.ctx, client.ObjectKeyFromObject(large), &read))
+	check.Equal(t, read.Labels["written"], "yes", "the program's own write")
 }
 
 func configMap(name string) *corev1.ConfigMap {

@@ -1,6 +1,7 @@
 package informertest
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -18,6 +19,8 @@ var relists = []Story{
 	{Name: "PassedUnseen", Contract: "a handler does not receive an object that was created and deleted between watches", play: passedUnseen},
 	{Name: "FirstListBroken", Contract: "the informer retries a first list that breaks half-way, and handlers receive each object once", play: firstListBroken},
 	{Name: "RelistBroken", Contract: "a relist that breaks half-way deletes nothing", play: relistBroken},
+	{Name: "RelistIsWhole", Contract: "readers see no state between those before and after a relist, and handlers receive its deletions first",
+		play: relistIsWhole},
 	{Name: "EndlessTooOld", Contract: "an informer follows a server that rejects every resourceVersion as too old, and sends it few requests",
 		Issue: "kubernetes 133810", play: endlessTooOld},
 	{Name: "InitialEventsTooOld", Contract: "an informer lists if a server always answers requests for initial events with 410, and sends it few requests",
@@ -193,6 +196,26 @@ func relistBroken(s *storyRun) {
 	s.server.BreakWatches()
 	s.missed()
 	l.getsMissed(5 * time.Minute)
+}
+
+// relistIsWhole holds back the end of a relist for a while. Until then, the informer must store the
+// objects from before the relist, and afterwards the handler must receive the deletion first.
+func relistIsWhole(s *storyRun) {
+	inf, l := s.follower(20)
+	before := inf.ResourceVersions()
+	hold := make(chan struct{})
+	s.answer(Always, Answer{Hold: hold})
+	s.server.BreakWatches()
+	s.missed()
+	s.elapse(10 * time.Second)
+	if got := inf.ResourceVersions(); !maps.Equal(got, before) {
+		s.errorf("in the middle of a relist, the informer stores %v; before, it stored %v", got, before)
+	}
+	close(hold)
+	inf.current(2 * time.Minute)
+	if events := changes(l.takeEvents()); len(events) != 3 || events[0].verb != deleted {
+		s.errorf("received %v, want the deletion first", events)
+	}
 }
 
 // endlessTooOld makes the server answer 410 to every WATCH without initial events for ten minutes,

@@ -37,7 +37,7 @@ var sabotages = []sabotage{
 			h.Deleted = nil
 			return h
 		}),
-		noticed: []string{"AddUpdateDelete", "ResyncAmongChanges", "GoneEvent", "GoneStatus", "DeletedUnseen", "RelistBroken",
+		noticed: []string{"AddUpdateDelete", "ResyncAmongChanges", "GoneEvent", "GoneStatus", "DeletedUnseen", "RelistBroken", "RelistIsWhole",
 			"DownForLong", "ForbiddenLater", "TooLargeVersion", "InternalErrors", "WatchEndsAtOnce", "ManyHandlers", "BlockedHandlerCatchesUp", "UndecodableThenDeleted", "DeletedFinalState"},
 	},
 	{

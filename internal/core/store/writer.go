@@ -466,7 +466,7 @@ func (w *Writer) delete(m *wire.Meta, raw []byte, missed bool, setFinal func(o *
 	late := !opaque && o.rv <= w.newest
 	w.newest = max(w.newest, o.number())
 	if w.relist != nil {
-		if staged := w.stagedVersion(); staged != nil && (opaque || staged.opaque() || o.rv >= staged.rv) {
+		if staged := w.stagedVersion(); staged != nil && (opaque || staged.flags&flagOpaqueRV != 0 || o.rv >= staged.rv) {
 			w.unstage(staged)
 		}
 		if !stale {
