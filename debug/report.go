@@ -63,7 +63,7 @@ type reflectorState struct {
 	NextRetry    time.Time    `json:"nextRetry,omitzero"`
 	Queued       bool         `json:"queued,omitempty"` // waits for permission to list
 	Relists      int          `json:"relists"`
-	InParts      int          `json:"relistsInParts,omitempty"` // because their changes exceeded LogBytes
+	InParts      int          `json:"relistsInParts,omitempty"` // changes exceeded LogBytes
 	Transitions  []transition `json:"transitions"`              // the newest transitions, oldest first
 	Listed       int64        `json:"listed"`
 	Remaining    int64        `json:"remaining"` // -1: the server does not report it

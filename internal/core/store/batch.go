@@ -11,11 +11,11 @@ import (
 )
 
 // batch is the set of changes that the writers have prepared: at most one change for each key, and
-// at most batchChanges, or all changes of a relist (see hold). The writers do all slow work (packing,
-// reading index values, comparing with the version in the table) before they lock Store.mu.
-// Store.writing guards the batch. The batch is prepared for one set of indexes, so AddIndex and
-// DropIndex apply it before they change the set. While no change is buffered, the store has no
-// batch.
+// at most batchChanges, or all changes of a relist (see hold). The writers do all slow work
+// (packing, reading index values, comparing with the version in the table) before they lock
+// Store.mu. Store.writing guards the batch. The batch is prepared for one set of indexes, so
+// AddIndex and DropIndex apply it before they change the set. While no change is buffered, the
+// store has no batch.
 //
 // Packing is most of the work of putting objects. The writer packs when it flushes the batch. If
 // objects arrive faster than one goroutine can pack them, a second goroutine already packs while

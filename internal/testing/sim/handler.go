@@ -85,8 +85,8 @@ func (h *handler) tell(ctx context.Context, e event) {
 	h.run.yield()
 }
 
-// reads reads the informer during an event. The informer must have the state of the event or a later
-// one: a controller that has received a version of a relist reads every other version of it.
+// reads reads the informer during an event. The informer must have the state of the event or a
+// later one: a controller that has received a version of a relist reads every other version of it.
 func (h *handler) reads(e event) {
 	if !h.client.informer.HasSynced() || !h.run.readsWhole(h.client) {
 		return
