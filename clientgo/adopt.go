@@ -161,6 +161,9 @@ var adoptedServer weir.ServerGroup
 // read the fields of inf. The new informer has inf's description of its objects. If inf has none,
 // the new informer gets the argument description.
 func adopt(inf cache.SharedIndexInformer, description string, opts Options) cache.SharedIndexInformer {
+	if isOff(&opts) {
+		return keepOriginal(inf, &opts)
+	}
 	if !layoutKnown() {
 		return inf
 	}

@@ -33,6 +33,10 @@ func New(c *cache.Config) cache.Controller {
 	if cfg.Queue == nil {
 		cfg.Queue = NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{EmitDeltaTypeReplaced: true})
 	}
+	if isOff(&Options{}) {
+		cfg.ListerWatcher, _ = capturable(cfg.ListerWatcher)
+		return cache.New(&cfg)
+	}
 	out := &queueController{}
 	var store cache.ReflectorStore = cfg.Queue
 	if fifo, ok := cfg.Queue.(*DeltaFIFO); ok {
@@ -128,8 +132,13 @@ func NewInformerWithOptions(options cache.InformerOptions) (cache.Store, cache.C
 	return newHandledInformer(options)
 }
 
-func newHandledInformer(o cache.InformerOptions) (*indexer, cache.Controller) {
+func newHandledInformer(o cache.InformerOptions) (cache.Indexer, cache.Controller) {
 	lw, captures := capturable(o.ListerWatcher)
+	if isOff(&Options{}) {
+		o.ListerWatcher = lw
+		store, controller := cache.NewInformerWithOptions(o)
+		return store.(cache.Indexer), controller // every store of client-go's informers is an indexer
+	}
 	i := newInformer(lw, o.ObjectType, o.ResyncPeriod, o.Indexers, "", Options{
 		NoCapture: !captures, ListWatch: weir.ListWatch{WatchTimeout: max(o.MinWatchTimeout, minWatchTimeout)},
 	})

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/core/engine"
 )
 
 // ErrForeignInformer is returned when an argument is not an informer of this package.
@@ -16,7 +18,8 @@ var ErrForeignInformer = errors.New("clientgo: not an informer of this package")
 // version, does not log the error or count the object as unreadable, and calls no handler. The
 // previous version stays stored until the informer stores a later version or the object is deleted.
 // If there is no previous version, the object is not stored. The informer ignores the value that
-// the transform returns with ErrExcluded.
+// the transform returns with ErrExcluded. client-go's informers, which Options.Off restores, do not
+// know ErrExcluded: like after any error of a transform, they repeat the list or skip the event.
 var ErrExcluded = errors.New("clientgo: the transform excludes this version")
 
 var (
@@ -26,6 +29,8 @@ var (
 	errStarted = errors.New("informer has already started")
 	// errStopped is wrapped by AddEventHandler's error after the informer has stopped.
 	errStopped = errors.New("informer has stopped already")
+	// errOff is returned by informerOf for client-go's informers after isOff has returned true.
+	errOff = errors.New("package clientgo is off")
 	// errNotRegistration is returned by RemoveEventHandler for a value of another type than a
 	// registration.
 	errNotRegistration = errors.New("not a registration of an informer")
@@ -51,10 +56,14 @@ func (e notAddedError) Unwrap() []error { return []error{errStopped, e.cause} }
 // Err returns nil after the informer has recovered. The error wraps one of package weir's errors,
 // such as weir.ErrForbidden; apierrors.IsForbidden and similar functions work too. inf is an
 // informer of this package, or a wrapper of one, such as the informers of a generated factory. For
-// nil, or any other informer, Err returns ErrForeignInformer. Err does not block.
+// nil, or any other informer, Err returns ErrForeignInformer; but if Options.Off has had an effect
+// in the process, it returns nil for any other informer. Err does not block.
 func Err(inf cache.SharedIndexInformer) error {
 	i, err := informerOf(inf)
-	if err != nil {
+	switch {
+	case err == errOff:
+		return nil
+	case err != nil:
 		return err
 	}
 	return i.engine.Err()
@@ -65,17 +74,24 @@ func Err(inf cache.SharedIndexInformer) error {
 // context's error. If an informer cannot sync because of an error, the returned error also wraps
 // one of package weir's errors for this informer. For an informer that stopped before it synced,
 // the error wraps weir.ErrStopped. WaitForSync immediately returns ErrForeignInformer if an
-// informer is not of this package.
+// informer is not of this package, unless Options.Off has had an effect in the process: it then
+// waits for such an informer too.
 func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	all := make([]*informer, len(inf))
 	for n := range inf {
 		var err error
-		if all[n], err = informerOf(inf[n]); err != nil {
+		if all[n], err = informerOf(inf[n]); err != nil && err != errOff {
 			return err
 		}
 	}
 	var errs []error
-	for _, i := range all {
+	for n, i := range all {
+		if i == nil {
+			if !cache.WaitForCacheSync(ctx.Done(), inf[n].HasSynced) {
+				errs = append(errs, fmt.Errorf("%T: %w: %w", inf[n], engine.ErrNotSynced, ctx.Err()))
+			}
+			continue
+		}
 		errs = append(errs, i.engine.WaitForSync(ctx))
 		i.HasSynced() // HasSynced completes syncChecker
 	}
@@ -84,11 +100,15 @@ func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 
 // informerOf returns inf, or the informer that inf wraps, if it is of this package. It finds the
 // informer by inf's store, because wrappers such as client-go's typed informers return the store of
-// the informer that they wrap.
+// the informer that they wrap. After isOff has returned true in the process, it returns errOff for
+// any other informer.
 func informerOf(inf cache.SharedIndexInformer) (*informer, error) {
 	if inf != nil {
 		if x, ok := inf.GetStore().(*indexer); ok && x.informer != nil {
 			return x.informer, nil
+		}
+		if off.Load() {
+			return nil, errOff
 		}
 	}
 	if !layoutKnown() {

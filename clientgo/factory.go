@@ -54,6 +54,9 @@ func NewSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Op
 func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, resync time.Duration, opts ...Option) informers.SharedInformerFactory {
 	s := settingsOf(opts)
 	theirs := s.upstreamFactory(client, resync)
+	if isOff(&s.informer) && s.informer.Shard.All() {
+		return theirs
+	}
 	return &factory{s.named(theirs), upstreamFactory{theirs}, client, s}
 }
 

@@ -45,6 +45,10 @@ func NewSharedInformer(lw cache.ListerWatcher, example runtime.Object, resync ti
 // NewSharedIndexInformerWithOptions is NewSharedIndexInformer with options. It panics if opts.Shard
 // is invalid.
 func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, opts Options) cache.SharedIndexInformer {
+	if isOff(&opts) {
+		p := informerFields{lw: lw, example: example, resync: resync, indexers: indexers}
+		return p.original(&opts)
+	}
 	return newInformer(lw, example, resync, indexers, "", opts)
 }
 

@@ -17,6 +17,14 @@ import (
 
 // Options configure one informer. The zero value is the configuration of NewSharedIndexInformer.
 type Options struct {
+	// Off makes constructors, factories and Adopt return client-go's informers instead of informers of
+	// this package. Use it to go back without a new build: the environment variable WEIR_CLIENTGO=off
+	// sets the option for all informers and Reflectors, and disables Wrap. A log line states this
+	// once. The informers then have client-go's memory usage and behaviour. Of the other options, only
+	// Shard has an effect, without the help of the server; one log line names each other option that
+	// has no counterpart. Err returns nil for these informers, and WaitForSync waits until they have
+	// synced. The typed API of package weir is not affected.
+	Off bool
 	// PinDecoded stores every object as a decoded value instead of packed bytes, as client-go does.
 	// The informer then uses as much memory as client-go's, and reads never decode.
 	PinDecoded bool

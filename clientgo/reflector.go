@@ -46,11 +46,11 @@ import (
 // ShouldResync and WatchListPageSize have client-go's meaning. MaxInternalErrorRetryDuration has no
 // effect. The fields must not change after the start.
 type Reflector struct {
-	// Reflector is a client-go Reflector that never runs. It contains the fields that a program may
-	// set, and watch error handlers receive it.
+	// Reflector is a client-go Reflector that runs only if WEIR_CLIENTGO is off. It contains the
+	// fields that a program may set, and watch error handlers receive it.
 	*cache.Reflector
 
-	listWatch       *listWatch
+	listWatch       *listWatch // nil if the client-go Reflector runs
 	codec           *codec.Codec
 	store           cache.ReflectorStore
 	stats           source.Stats
@@ -97,6 +97,9 @@ func NewReflectorWithOptions(lw cache.ListerWatcher, expectedType any, store cac
 	}
 	lw, captures := capturable(lw)
 	r.Reflector = cache.NewReflectorWithOptions(lw, expectedType, store, options)
+	if isOff(&Options{}) {
+		return r
+	}
 	example, _ := expectedType.(runtime.Object)
 	example = nonNil(example)
 	r.codec = codec.Of(example)
@@ -129,6 +132,9 @@ func capturable(lw cache.ListerWatcher) (cache.ListerWatcher, bool) {
 // LastSyncResourceVersion returns the resourceVersion up to which the store has received
 // everything, or "" before the first list. It is safe for concurrent use.
 func (r *Reflector) LastSyncResourceVersion() string {
+	if r.listWatch == nil {
+		return r.Reflector.LastSyncResourceVersion()
+	}
 	if v := r.version.Load(); v != nil {
 		return *v
 	}
@@ -142,6 +148,10 @@ func (r *Reflector) Run(stop <-chan struct{}) { r.RunWithContext(wait.ContextFor
 // methods have returned. A Reflector must not run twice at the same time. If it runs again later,
 // it starts with a list.
 func (r *Reflector) RunWithContext(ctx context.Context) {
+	if r.listWatch == nil {
+		r.Reflector.RunWithContext(ctx)
+		return
+	}
 	for delay := r.backoff.DelayFunc(); ctx.Err() == nil; {
 		began := time.Now()
 		r.listAndWatch(ctx, func(err error) { r.onError(ctx, r.Reflector, err) })
@@ -178,6 +188,9 @@ func (r *Reflector) ListAndWatch(stop <-chan struct{}) error {
 // ListAndWatchWithContext lists and watches until the first error that a watch error handler would
 // receive, and returns this error. It returns nil if ctx ends or if the store's Resync fails.
 func (r *Reflector) ListAndWatchWithContext(ctx context.Context) (err error) {
+	if r.listWatch == nil {
+		return r.Reflector.ListAndWatchWithContext(ctx)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.listAndWatch(ctx, func(failure error) {

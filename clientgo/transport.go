@@ -32,7 +32,12 @@ import (
 // DisableCompression of a copy has no effect if the innermost transport of the client is not an
 // *http.Transport. Wrap's transport then uses the field of cfg itself. A second Wrap of the same
 // config has no further effect.
+//
+// If the environment variable WEIR_CLIENTGO is off, Wrap does nothing; see Options.Off.
 func Wrap(cfg *rest.Config) {
+	if offInEnvironment() {
+		return
+	}
 	wrapped.Store(true)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		t := &transport{next: next, compression: compressionBelow(next)}

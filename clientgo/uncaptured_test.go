@@ -26,10 +26,13 @@ import (
 )
 
 // uncaptured returns the lines that report that the informer does not capture responses.
-func (l *logLines) uncaptured() []string {
+func (l *logLines) uncaptured() []string { return l.containing("decoded objects") }
+
+// containing returns the lines that contain a text.
+func (l *logLines) containing(text string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(l.lines), func(line string) bool { return !strings.Contains(line, "decoded objects") })
+	return slices.DeleteFunc(slices.Clone(l.lines), func(line string) bool { return !strings.Contains(line, text) })
 }
 
 // runLogged runs an informer until it has stored the objects of its first list and received a new

@@ -65,6 +65,9 @@ func capturingClient(cfg *rest.Config, client *http.Client) (*http.Client, error
 	}
 	wrapped := &rest.Config{DisableCompression: cfg.DisableCompression}
 	clientgo.Wrap(wrapped)
+	if wrapped.WrapTransport == nil {
+		return client, nil // package clientgo is off
+	}
 	ours := *client
 	if ours.Transport == nil {
 		ours.Transport = http.DefaultTransport
