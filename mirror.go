@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -37,13 +38,22 @@ func Mirror[T Object](ctx context.Context, cfg *rest.Config, opts Options, sink 
 	if err != nil {
 		return err
 	}
-	if err := reflectTo(ctx, cfg, opts, typ, sink); err != nil {
-		return fmt.Errorf("%s: %w", cmp.Or(opts.Name, typ.name()), err)
-	}
-	return nil
+	return mirror(ctx, opts, typ, sink, func(s scope) (src source.Source, c reflector.Config, err error) {
+		if c, err = typ.reflectorConfig(opts); err == nil {
+			src, err = typ.source(cfg, s, source.Options{})
+		}
+		return src, c, err
+	})
 }
 
-func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, typ *objectType, sink Sink) error {
+// mirror writes the objects of the source that open returns to a sink. mirror calls open after it
+// has checked opts. The errors start with the name in opts or of the type.
+func mirror(ctx context.Context, opts Options, typ *objectType, sink Sink, open func(scope) (source.Source, reflector.Config, error)) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", cmp.Or(opts.Name, typ.name(), typ.codec.Type().String()), err)
+		}
+	}()
 	scopes, err := scopesOf(opts)
 	switch {
 	case err != nil:
@@ -53,21 +63,17 @@ func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, typ *objectT
 	case len(opts.Indexes) > 0:
 		return optionsError(fmt.Errorf("a Sink cannot have Indexes"))
 	}
-	tuning, err := typ.reflectorConfig(opts)
+	scope := scopes[0]
+	src, tuning, err := open(scope)
 	if err != nil {
 		return err
 	}
-	scope := scopes[0]
 	tuning.Query.LabelSelector, tuning.Query.FieldSelector = scope.selector.Label, scope.selector.Field
 	if tell := onStatus(opts.OnStatus); tell != nil {
 		tuning.OnStatus = func(s reflector.Status) {
 			s.Namespace, s.Selector = scope.namespace, scope.String()
 			tell(s)
 		}
-	}
-	src, err := typ.source(cfg, scope, source.Options{})
-	if err != nil {
-		return err
 	}
 	if src, ok := src.(interface{ CloseIdleConnections() }); ok {
 		defer src.CloseIdleConnections() // each open connection costs two goroutines and its buffers
@@ -107,8 +113,18 @@ func (s *recordSink) do(call func() error) {
 
 func (s *recordSink) ResourceVersion() string { return s.at }
 
-func (s *recordSink) Take(t wire.EventType, m *wire.Meta, object []byte, _ any) error {
+func (s *recordSink) Take(t wire.EventType, m *wire.Meta, object []byte, value any) error {
 	r := s.record(m, object)
+	if value != nil {
+		typed, ok := value.(Object)
+		if !ok || reflect.TypeOf(value) != s.objectType.codec.Type() {
+			return fmt.Errorf("%T instead of %s", value, s.objectType.codec.Type())
+		}
+		r.Value, r.Encoding = value, 0
+		if stated := typed.GetObjectKind().GroupVersionKind(); !stated.Empty() {
+			r.Kind = stated
+		}
+	}
 	s.dirty = true
 	if t == wire.Deleted {
 		s.do(func() error { return s.sink.Delete(r) })

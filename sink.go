@@ -74,7 +74,10 @@ type Record struct {
 	ResourceVersion string
 	// Kind is the object's kind. It may be empty until the server has sent the kind. kube-apiserver
 	// sends the kind before or in the first object.
-	Kind     schema.GroupVersionKind
+	Kind schema.GroupVersionKind
+	// Value is the object in a record of Reflect: a T, which the ListerWatcher returned and which may
+	// be shared. Encoding is then 0 and Raw is nil. In a record of Mirror, Value is nil.
+	Value    any
 	Encoding Encoding
 	// Raw is the encoded object without the fields in Options.DropFields. Decode decodes it. In JSON
 	// lists of built-in kinds the objects have no apiVersion and kind. Raw is valid only during the

@@ -32,7 +32,7 @@ type listWatch struct {
 	stats   *source.Stats
 	name    string // the informer's name, for messages
 	// expected describes the objects that the informer accepts from the ListerWatcher's watches.
-	expected expectedObject
+	expected source.ExpectedObject
 	// noCapture is true if Options.NoCapture is set, or after stopCapturing.
 	noCapture atomic.Bool
 	// failed[verb] is true if the last captured call of the verb failed and the same call without
@@ -85,7 +85,7 @@ func (l *listWatch) list(ctx context.Context, o metav1.ListOptions) (source.List
 	case err != nil:
 		return nil, err
 	case !captured:
-		return newObjectList(object)
+		return source.NewObjectList(object)
 	}
 	l.matcher.resource = c.scope.resource
 	return source.NewList(c.answer, source.Options{Stats: l.stats})
@@ -158,7 +158,7 @@ func (l *listWatch) watch(ctx context.Context, o metav1.ListOptions) (source.Wat
 		call: func(ctx context.Context) (watch.Interface, error) {
 			return callMarked(ctx, l, verbWatch, o, l.lw.WatchWithContext)
 		},
-		drop:       stopWatch,
+		drop:       source.StopWatch,
 		hasObjects: func(watch.Interface) bool { return false }, // unknown before the first event
 	})
 	l.tested(verbWatch, c.asked, err)
@@ -166,7 +166,7 @@ func (l *listWatch) watch(ctx context.Context, o metav1.ListOptions) (source.Wat
 	case err != nil:
 		return nil, err
 	case !captured:
-		return newObjectWatch(ctx, w, l.expected)
+		return source.NewObjectWatch(ctx, w, l.expected)
 	}
 	events, err := source.NewWatch(c.answer, watchTimeout(c.answer, source.TimeoutOf(o)), source.Options{Stats: l.stats})
 	if err != nil {
@@ -239,7 +239,7 @@ const callGrace = time.Second
 
 var (
 	errNotReturned = errors.New("the ListerWatcher does not return")
-	errPanicked    = errors.New("panicked")
+	errPanicked    = source.ErrPanicked
 )
 
 // callWithContext calls a ListerWatcher, which may ignore its context. If the call has not returned

@@ -215,7 +215,7 @@ func TestFailsWhileCaptured(t *testing.T) {
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			w, err := inner.WatchWithContext(ctx, o)
 			if err == nil && result(valueOf[capture](ctx) != nil) != nil {
-				stopWatch(w)
+				source.StopWatch(w)
 				return nil, errOwn
 			}
 			return w, err

@@ -158,7 +158,7 @@ func countItems(t *testing.T, list source.List) (n int, captured bool) {
 	defer list.Close()
 	for {
 		if _, err := list.Next(); err != nil {
-			_, decoded := list.(*objectList)
+			_, decoded := list.(*source.ObjectList)
 			return n, !decoded
 		}
 		n++

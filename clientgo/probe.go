@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -48,7 +49,7 @@ func (l *listWatch) NewestVersion(ctx context.Context, o metav1.ListOptions) (st
 		}
 		return "", err
 	}
-	listMeta, err := listMetaOf(object)
+	listMeta, err := source.ObjectListMeta(object)
 	if err != nil {
 		return "", err
 	}

@@ -107,9 +107,9 @@ func NewReflectorWithOptions(lw cache.ListerWatcher, expectedType any, store cac
 		captures = false
 	}
 	r.listWatch = newListWatch(lw, newResponseMatcher(example, nil), &r.stats, !captures)
-	r.listWatch.name, r.listWatch.expected = r.TypeDescription(), expectedOf(example)
+	r.listWatch.name, r.listWatch.expected = r.TypeDescription(), source.ExpectedOf(example)
 	if example == nil {
-		r.listWatch.expected.goType = reflect.TypeOf(expectedType)
+		r.listWatch.expected.GoType = reflect.TypeOf(expectedType)
 	}
 	return r
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -99,7 +100,7 @@ func (m *responseMatcher) matchList(resource schema.GroupVersionResource, types 
 	case types.isUnknown():
 		matches = !m.resource.Empty() || m.matchesPlural(resource)
 	case m.resource == resource && !m.knowsKind():
-		matches = !isTable(types.list.APIVersion, types.list.Kind)
+		matches = !source.IsTable(types.list.APIVersion, types.list.Kind)
 	case types.list.Kind != "":
 		kind, ok := strings.CutSuffix(types.list.Kind, "List")
 		matches = ok && m.matchesType(resource, wire.TypeMeta{APIVersion: types.list.APIVersion, Kind: kind})
@@ -121,7 +122,7 @@ func (m *responseMatcher) matchObject(resource schema.GroupVersionResource, t wi
 	switch {
 	case t.Kind == "":
 		return true
-	case isTable(t.APIVersion, t.Kind):
+	case source.IsTable(t.APIVersion, t.Kind):
 		return false
 	case m.partial && t.Kind+"List" == partialMetadataList.Kind && group == metav1.GroupName:
 		return true

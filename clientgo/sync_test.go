@@ -156,7 +156,7 @@ func TestWrappedTwice(t *testing.T) {
 func TestStopReceivesRemainingEvents(t *testing.T) {
 	inner := watch.NewFake()
 	w := watch.Filter(inner, func(e watch.Event) (watch.Event, bool) { return e, true })
-	body, err := newObjectWatch(t.Context(), w, expectedObject{})
+	body, err := source.NewObjectWatch(t.Context(), w, source.ExpectedObject{})
 	check.NoError(t, err)
 	inner.Add(pod("a", "1")) // the filter receives the event and blocks in a send
 	check.NoError(t, body.Close())

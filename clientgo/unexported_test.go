@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -183,7 +184,7 @@ func (s sourceServer) serveWatch(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	defer stopWatch(events)
+	defer source.StopWatch(events)
 	w.(http.Flusher).Flush()
 	for {
 		select {

@@ -5,7 +5,8 @@
 // arrives. A Source never stores a whole LIST. [REST] is the Source for a rest.Config. [NewList]
 // and [NewWatch] read a response that another HTTP client received for a request with the Accept
 // header of [Resource.Accept]. Weir uses these two functions for a user's ListerWatcher: Weir wraps
-// the transport of the ListerWatcher's client, and reads the responses there.
+// the transport of the ListerWatcher's client, and reads the responses there. [NewObjectList] and
+// [NewObjectWatch] return the decoded objects of a ListerWatcher instead.
 //
 // # Requests
 //

@@ -1,7 +1,8 @@
-package clientgo
+package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -21,20 +22,19 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// objectList is a source.List of the items of a list that a ListerWatcher's List returned.
-type objectList struct {
+// ObjectList is a List of the items of a list that a ListerWatcher's List returned.
+type ObjectList struct {
 	mu    sync.Mutex
 	items []runtime.Object // the items that Next has not returned
 	meta  wire.ListMeta
 }
 
-// newObjectList returns the items of object. It returns an error if object is not a list.
-func newObjectList(object runtime.Object) (source.List, error) {
-	m, err := listMetaOf(object)
+// NewObjectList returns the items of object. It returns an error if object is not a list.
+func NewObjectList(object runtime.Object) (List, error) {
+	m, err := ObjectListMeta(object)
 	if err != nil {
 		return nil, err
 	}
@@ -43,12 +43,12 @@ func newObjectList(object runtime.Object) (source.List, error) {
 	if err != nil {
 		return nil, fmt.Errorf("items of %T: %w", object, err)
 	}
-	return &objectList{items: items, meta: m}, nil
+	return &ObjectList{items: items, meta: m}, nil
 }
 
-// listMetaOf returns the metadata of List's result. It returns an error if the result is not a
+// ObjectListMeta returns the metadata of List's result. It returns an error if the result is not a
 // list, is nil or a nil pointer, or is a Table.
-func listMetaOf(object runtime.Object) (m wire.ListMeta, err error) {
+func ObjectListMeta(object runtime.Object) (m wire.ListMeta, err error) {
 	if isNil(object) {
 		return m, fmt.Errorf("List returned a nil %T", object)
 	}
@@ -56,7 +56,7 @@ func listMetaOf(object runtime.Object) (m wire.ListMeta, err error) {
 	if err != nil {
 		return m, fmt.Errorf("List returned %T, which is not a list: %w", object, err)
 	}
-	if u, ok := object.(*unstructured.UnstructuredList); ok && isTable(u.GetAPIVersion(), u.GetKind()) {
+	if u, ok := object.(*unstructured.UnstructuredList); ok && IsTable(u.GetAPIVersion(), u.GetKind()) {
 		return m, fmt.Errorf("List returned a %s of %s", u.GetKind(), u.GetAPIVersion())
 	}
 	m = wire.ListMeta{ResourceVersion: list.GetResourceVersion(), Continue: list.GetContinue(), RemainingItemCount: -1}
@@ -71,57 +71,57 @@ func isNil(value any) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-func (l *objectList) Next() (source.Object, error) {
+func (l *ObjectList) Next() (Object, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.items) == 0 {
-		return source.Object{}, io.EOF
+		return Object{}, io.EOF
 	}
 	item := l.items[0]
 	l.items[0] = nil
 	l.items = l.items[1:]
 	if item == nil {
-		return source.Object{Value: noItem{}}, nil
+		return Object{Value: noItem{}}, nil
 	}
-	return source.Object{Value: item}, nil
+	return Object{Value: item}, nil
 }
 
 // noItem replaces an item that is nil. Because noItem has no metadata, the informer logs and omits
 // it. It also logs and omits an item that is a nil pointer.
 type noItem struct{}
 
-func (l *objectList) Meta() wire.ListMeta         { return l.meta }
-func (l *objectList) ItemTypeMeta() wire.TypeMeta { return wire.TypeMeta{} }
-func (l *objectList) Encoding() wire.Encoding     { return wire.JSON }
-func (l *objectList) Offset() int64               { return 0 }
+func (l *ObjectList) Meta() wire.ListMeta         { return l.meta }
+func (l *ObjectList) ItemTypeMeta() wire.TypeMeta { return wire.TypeMeta{} }
+func (l *ObjectList) Encoding() wire.Encoding     { return wire.JSON }
+func (l *ObjectList) Offset() int64               { return 0 }
 
 // Close drops the unread items.
-func (l *objectList) Close() error {
+func (l *ObjectList) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.items = nil
 	return nil
 }
 
-// objectWatch is a source.Watch that returns the events of a watch.Interface, the result of a
+// objectWatch is a Watch that returns the events of a watch.Interface, the result of a
 // ListerWatcher's Watch. It ends when its context ends.
 type objectWatch struct {
 	context  context.Context
 	events   watch.Interface
-	expected expectedObject
+	expected ExpectedObject
 	drained  []watch.Event // Next returns these before the events of the watch
-	before   func()        // called before a blocking read, see source.Watch.BeforeRead
+	before   func()        // called before a blocking read, see Watch.BeforeRead
 	closed   chan struct{}
 	close    sync.Once
 }
 
-// newObjectWatch returns a watch of w's events. It returns an error if w is nil, or if its
+// NewObjectWatch returns a watch of w's events. It returns an error if w is nil, or if its
 // ResultChan panics and utilruntime.ReallyCrash is false.
-func newObjectWatch(ctx context.Context, w watch.Interface, expected expectedObject) (events source.Watch, err error) {
+func NewObjectWatch(ctx context.Context, w watch.Interface, expected ExpectedObject) (events Watch, err error) {
 	if isNil(w) {
 		return nil, fmt.Errorf("Watch returned a nil %T", w)
 	}
-	err = errPanicked
+	err = ErrPanicked
 	defer utilruntime.HandleCrashWithContext(ctx)
 	drained := endDrain(w.ResultChan())
 	return &objectWatch{
@@ -130,22 +130,22 @@ func newObjectWatch(ctx context.Context, w watch.Interface, expected expectedObj
 }
 
 // Next returns the next event. For an ERROR event it returns the event's status as an error. It
-// logs and skips events that client-go would reject too. The error is errPanicked if the watch
+// logs and skips events that client-go would reject too. The error is ErrPanicked if the watch
 // panics and utilruntime.ReallyCrash is false.
-func (w *objectWatch) Next() (_ source.Event, err error) {
-	err = errPanicked
+func (w *objectWatch) Next() (_ Event, err error) {
+	err = ErrPanicked
 	defer utilruntime.HandleCrashWithContext(w.context)
 	return w.next()
 }
 
-func (w *objectWatch) next() (source.Event, error) {
+func (w *objectWatch) next() (Event, error) {
 	for {
 		event, err := w.receive()
 		switch {
 		case err != nil:
-			return source.Event{}, err
+			return Event{}, err
 		case event.Type == watch.Error:
-			return source.Event{}, statusError(event.Object)
+			return Event{}, eventError(event.Object)
 		}
 		understood, err := w.expected.eventOf(event)
 		if err == nil {
@@ -176,18 +176,18 @@ func (w *objectWatch) receive() (watch.Event, error) {
 }
 
 // eventOf converts an event of a watch. It returns an error if the informer must reject the event.
-func (e *expectedObject) eventOf(event watch.Event) (source.Event, error) {
+func (e *ExpectedObject) eventOf(event watch.Event) (Event, error) {
 	t, ok := wire.ParseEventType(string(event.Type))
 	if !ok {
-		return source.Event{}, fmt.Errorf("unknown type %q", event.Type)
+		return Event{}, fmt.Errorf("unknown type %q", event.Type)
 	}
 	if err := e.check(event.Object); err != nil {
-		return source.Event{}, err
+		return Event{}, err
 	}
 	if _, err := wire.IdentityOf(event.Object); err != nil {
-		return source.Event{}, err
+		return Event{}, err
 	}
-	return source.Event{Type: t, Object: source.Object{Value: event.Object}}, nil
+	return Event{Type: t, Object: Object{Value: event.Object}}, nil
 }
 
 func (w *objectWatch) BeforeRead(f func())     { w.before = f }
@@ -199,7 +199,7 @@ func (w *objectWatch) Offset() int64           { return 0 }
 func (w *objectWatch) Close() error {
 	w.close.Do(func() {
 		close(w.closed)
-		stopWatch(w.events)
+		StopWatch(w.events)
 	})
 	return nil
 }
@@ -212,8 +212,8 @@ func isDecodeFailure(status *metav1.Status) bool {
 	return slices.ContainsFunc(status.Details.Causes, func(c metav1.StatusCause) bool { return c.Type == "ClientWatchDecoding" })
 }
 
-// statusError converts the object of an ERROR event to an error.
-func statusError(object runtime.Object) error {
+// eventError converts the object of an ERROR event to an error.
+func eventError(object runtime.Object) error {
 	if isNil(object) {
 		return fmt.Errorf("watch ended with a nil %T", object)
 	}
@@ -236,17 +236,23 @@ func statusError(object runtime.Object) error {
 	return &apierrors.StatusError{ErrStatus: *status}
 }
 
-// expectedObject describes the objects that an informer accepts from watches. The informer logs and
+// ErrPanicked is returned when the program's watch panics and utilruntime.ReallyCrash is false.
+var ErrPanicked = errors.New("panicked")
+
+// drainTime limits how long a drain receives events.
+const drainTime = time.Second
+
+// ExpectedObject describes the objects that an informer accepts from watches. The informer logs and
 // skips events with other objects. An object must have the Go type of the informer's example. An
 // unstructured object must have the kind that the example states. No object may be a Table.
 // client-go's reflector has the same rules.
-type expectedObject struct {
-	goType reflect.Type            // nil accepts any type
+type ExpectedObject struct {
+	GoType reflect.Type            // nil accepts any type
 	gvk    schema.GroupVersionKind // the kind in an unstructured example; empty accepts any kind
 }
 
-func expectedOf(example runtime.Object) expectedObject {
-	e := expectedObject{goType: reflect.TypeOf(example)}
+func ExpectedOf(example runtime.Object) ExpectedObject {
+	e := ExpectedObject{GoType: reflect.TypeOf(example)}
 	if u, ok := example.(*unstructured.Unstructured); ok {
 		e.gvk = u.GroupVersionKind()
 	}
@@ -254,9 +260,9 @@ func expectedOf(example runtime.Object) expectedObject {
 }
 
 // check returns an error if the informer must skip the object.
-func (e *expectedObject) check(object runtime.Object) error {
-	if is := reflect.TypeOf(object); e.goType != nil && is != e.goType {
-		return fmt.Errorf("expected %s, but watch event object had type %v", e.goType, is)
+func (e *ExpectedObject) check(object runtime.Object) error {
+	if is := reflect.TypeOf(object); e.GoType != nil && is != e.GoType {
+		return fmt.Errorf("expected %s, but watch event object had type %v", e.GoType, is)
 	}
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok || u == nil {
@@ -265,14 +271,14 @@ func (e *expectedObject) check(object runtime.Object) error {
 	if is := u.GroupVersionKind(); !e.gvk.Empty() && is != e.gvk {
 		return fmt.Errorf("expected %s, but watch event object was of %s", e.gvk, is)
 	}
-	if isTable(u.GetAPIVersion(), u.GetKind()) {
+	if IsTable(u.GetAPIVersion(), u.GetKind()) {
 		return fmt.Errorf("watch event object is a %s of %s", u.GetKind(), u.GetAPIVersion())
 	}
 	return nil
 }
 
-// isTable reports whether an object is a Table, which a server renders for printing.
-func isTable(apiVersion, kind string) bool {
+// IsTable reports whether an object is a Table, which a server renders for printing.
+func IsTable(apiVersion, kind string) bool {
 	group, _, _ := strings.Cut(apiVersion, "/")
 	return kind == "Table" && group == metav1.GroupName
 }
@@ -280,7 +286,7 @@ func isTable(apiVersion, kind string) bool {
 // drain receives the events that a watch still sends after Stop. Otherwise a watch that wraps
 // another watch, such as the watch of watch.Filter, could block for ever in a send. A drain ends
 // when the channel is closed, or when a new watch has the same channel. Because not every Stop
-// closes the channel, a drain also ends after callGrace, and after maxDrained events.
+// closes the channel, a drain also ends after drainTime, and after maxDrained events.
 type drain struct {
 	stop, done chan struct{}
 	events     []watch.Event // for the next watch with the same channel; valid after done is closed
@@ -291,10 +297,10 @@ const maxDrained = 1000
 // drains contains the active drains by channel, a <-chan watch.Event.
 var drains sync.Map
 
-// stopWatch stops a watch and drains it in the background. It does nothing if w is nil. It does not
+// StopWatch stops a watch and drains it in the background. It does nothing if w is nil. It does not
 // drain a watch.ProxyWatcher, because the senders of such a watch check its StopChan. If the watch
-// panics, stopWatch recovers the panic, unless utilruntime.ReallyCrash is true.
-func stopWatch(w watch.Interface) {
+// panics, StopWatch recovers the panic, unless utilruntime.ReallyCrash is true.
+func StopWatch(w watch.Interface) {
 	if isNil(w) {
 		return
 	}
@@ -312,7 +318,7 @@ func stopWatch(w watch.Interface) {
 func (d *drain) run(events <-chan watch.Event) {
 	defer close(d.done)
 	defer drains.CompareAndDelete(events, d)
-	timeout := time.NewTimer(callGrace)
+	timeout := time.NewTimer(drainTime)
 	defer timeout.Stop()
 	for len(d.events) < maxDrained {
 		select {
