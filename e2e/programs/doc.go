@@ -12,18 +12,23 @@
 // - kube-controller-manager must produce the expected objects after each step of a script.
 // - cert-manager must issue the same certificates.
 //
+// The API server restarts while CoreDNS runs.
+//
 // Each program has a directory with a module that requires the program, a main package, and a file
 // "changes" with the changed expressions. The repository contains no other code of the program. The
 // main package starts the tested part of the program. If the program only reads, the main package
 // also reports the program's objects (see package report). The program is built twice from the
 // module cache, unchanged and changed.
 //
-// Weir's requirement raises client-go to 0.37 in both builds. Two programs need more changes of
-// their requirements:
+// The modules of most programs require client-go 0.37. Two programs need more changes of their
+// requirements:
 //
 //   - The descheduler's own go.mod replaces k8s.io/kube-openapi, because the required version is
 //     not available. The go.mod in the directory descheduler has the same replacement. With
 //     client-go 0.37, the descheduler also needs k8s.io/component-helpers 0.37.
 //   - The directory of external-dns replaces github.com/openshift/api, because the required version
 //     is not available. Version 0.23 of external-dns needs Go 1.27.
+//
+// Knative serving 0.51 cannot be built: the module proxy does not have the versions of
+// knative.dev/pkg, networking, caching and hack that it requires.
 package programs

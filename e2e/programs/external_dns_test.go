@@ -39,7 +39,7 @@ var publishes = observer{
 		ports := (apps + nodePortEvery - 1) / nodePortEvery
 		return w.pods.Len() + apps + ports // such a service has an additional SRV record
 	},
-	change: func(t *testing.T, ctx context.Context, w *world) string {
+	change: func(t *testing.T, ctx context.Context, w *world) []string {
 		last := w.churn(t, ctx, 300)
 		w.moveNodes(t, ctx)
 		w.movePods(t, ctx)
@@ -47,7 +47,7 @@ var publishes = observer{
 		// external-dns reports this service only after it has received the service's EndpointSlice and
 		// the last label change of the selected pod.
 		w.makeService(t, ctx, last, map[string]string{"churn": last}, false, []*corev1.Pod{w.pods.Pod(0)})
-		return last + domain
+		return []string{last + domain}
 	},
 }
 

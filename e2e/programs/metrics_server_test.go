@@ -38,7 +38,7 @@ var measures = observer{
 		return nil
 	},
 	count: func(w *world) int { return w.pods.Len() + len(w.pods.(*podsim.Pods).Nodes()) },
-	change: func(t *testing.T, ctx context.Context, w *world) string {
+	change: func(t *testing.T, ctx context.Context, w *world) []string {
 		for i := range min(300, w.pods.Len()) {
 			if i%3 == 0 {
 				continue
@@ -50,7 +50,7 @@ var measures = observer{
 				t.Fatal(err)
 			}
 		}
-		return w.churn(t, ctx, 300)
+		return []string{w.churn(t, ctx, 300)}
 	},
 }
 

@@ -25,9 +25,9 @@ type observer struct {
 	// count returns the number of objects that the program reports when it has received all of them.
 	// If count is nil, the program reports as many objects as there are pods.
 	count func(w *world) int
-	// change changes objects. It returns a text that the program reports only after it has received
-	// the last change. If change is nil, some pods change.
-	change func(t *testing.T, ctx context.Context, w *world) (last string)
+	// change changes objects. It returns texts that the program reports only after it has received the
+	// last changes. If change is nil, some pods change.
+	change func(t *testing.T, ctx context.Context, w *world) (last []string)
 }
 
 func (o observer) try(t *testing.T, ctx context.Context, plain, changed string) (before, after usage) {
@@ -40,7 +40,7 @@ func (o observer) try(t *testing.T, ctx context.Context, plain, changed string) 
 		o.count = func(w *world) int { return w.pods.Len() }
 	}
 	if o.change == nil {
-		o.change = func(t *testing.T, ctx context.Context, w *world) string { return w.churn(t, ctx, 300) }
+		o.change = func(t *testing.T, ctx context.Context, w *world) []string { return []string{w.churn(t, ctx, 300)} }
 	}
 	before, after = o.measure(t, ctx, w, plain), o.measure(t, ctx, w, changed)
 	o.compare(t, ctx, w, plain, changed)
@@ -90,13 +90,15 @@ func (o observer) compare(t *testing.T, ctx context.Context, w *world, plain, ch
 }
 
 // knows returns the program's report. It returns nil if the report does not yet contain the given
-// text.
-func (s *subject) knows(t *testing.T, last string) []byte {
+// texts.
+func (s *subject) knows(t *testing.T, last []string) []byte {
 	t.Helper()
 	var all json.RawMessage
 	check.NoError(t, s.question(report.AskAll, &all))
-	if !bytes.Contains(all, []byte(last)) {
-		return nil
+	for _, text := range last {
+		if !bytes.Contains(all, []byte(text)) {
+			return nil
+		}
 	}
 	return all
 }

@@ -41,6 +41,7 @@ func TestPrograms(t *testing.T) {
 		{"kube-scheduler", writer(schedule)},
 		{"kube-controller-manager", writer(control)},
 		{"cert-manager", writer(certify)},
+		{"coredns", resolves},
 	} {
 		t.Run(of.program, func(t *testing.T) {
 			p := &program{name: of.program}
