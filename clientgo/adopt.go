@@ -65,16 +65,28 @@ func fieldsOf(inf cache.SharedIndexInformer) (informerFields, bool) {
 	return p, true
 }
 
-// informerStruct returns the struct of client-go's informer. It unwraps client-go's typed informer,
-// which only adds types. For any other wrapper it returns an invalid value, because the wrapper may
-// behave differently from the informer inside.
+// withoutTypes returns the informer inside client-go's typed informer, which only adds types. It
+// returns any other informer unchanged.
+func withoutTypes(inf any) any {
+	for {
+		v := reflect.ValueOf(inf)
+		if v.Kind() == reflect.Pointer {
+			v = v.Elem()
+		}
+		if v.Kind() != reflect.Struct || v.NumField() != 1 || !strings.HasPrefix(v.Type().Name(), "typedSharedIndexInformer[") {
+			return inf
+		}
+		inf = v.Field(0).Interface()
+	}
+}
+
+// informerStruct returns the struct of client-go's informer, also of its typed informer. For any
+// other wrapper it returns an invalid value, because the wrapper may behave differently from the
+// informer inside.
 func informerStruct(inf any) reflect.Value {
-	v := reflect.ValueOf(inf)
+	v := reflect.ValueOf(withoutTypes(inf))
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		v = v.Elem()
-		if v.Kind() == reflect.Struct && v.NumField() == 1 && strings.HasPrefix(v.Type().Name(), "typedSharedIndexInformer[") {
-			v = v.Field(0)
-		}
 	}
 	if v.Kind() == reflect.Struct && v.Type().PkgPath() != reflect.TypeFor[cache.ListWatch]().PkgPath() {
 		return reflect.Value{}
@@ -171,6 +183,15 @@ func adopt(inf cache.SharedIndexInformer, description string, opts Options) cach
 	if !ok {
 		return inf
 	}
+	if opts.Shadow != NoShadow {
+		return newShadowed(keepOriginal(inf, &opts), p, description, opts)
+	}
+	return p.replacement(description, opts)
+}
+
+// replacement returns an informer of this package for p. If p has no description of the objects,
+// the informer gets the argument description.
+func (p *informerFields) replacement(description string, opts Options) *informer {
 	ours := newInformer(p.lw, p.example, p.resync, p.indexers, cmp.Or(p.description, description), opts)
 	ours.listWatch.matcher.describe(p.description)
 	ours.sink.transform, ours.sink.published = p.transform, p.published

@@ -57,7 +57,9 @@ func (e notAddedError) Unwrap() []error { return []error{errStopped, e.cause} }
 // such as weir.ErrForbidden; apierrors.IsForbidden and similar functions work too. inf is an
 // informer of this package, or a wrapper of one, such as the informers of a generated factory. For
 // nil, or any other informer, Err returns ErrForeignInformer; but if Options.Off has had an effect
-// in the process, it returns nil for any other informer. Err does not block.
+// in the process, it returns nil for any other informer. With Options.Shadow, the error also wraps
+// ErrShadow after a difference; if client-go's informer serves the program, Err returns no other
+// error. Err does not block.
 func Err(inf cache.SharedIndexInformer) error {
 	i, err := informerOf(inf)
 	switch {
@@ -65,8 +67,12 @@ func Err(inf cache.SharedIndexInformer) error {
 		return nil
 	case err != nil:
 		return err
+	case i.shadowed == nil:
+		return i.engine.Err()
+	case i.shadowed.serving == clientGoSide:
+		return i.shadowed.err()
 	}
-	return i.engine.Err()
+	return errors.Join(i.engine.Err(), i.shadowed.err())
 }
 
 // WaitForSync blocks until the first list of each informer is stored, like cache.WaitForCacheSync.
@@ -86,7 +92,7 @@ func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	}
 	var errs []error
 	for n, i := range all {
-		if i == nil {
+		if i == nil || i.shadowed != nil {
 			if !cache.WaitForCacheSync(ctx.Done(), inf[n].HasSynced) {
 				errs = append(errs, fmt.Errorf("%T: %w: %w", inf[n], engine.ErrNotSynced, ctx.Err()))
 			}
@@ -103,6 +109,9 @@ func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 // the informer that they wrap. After isOff has returned true in the process, it returns errOff for
 // any other informer.
 func informerOf(inf cache.SharedIndexInformer) (*informer, error) {
+	if s, ok := withoutTypes(inf).(*shadowed); ok {
+		return s.weir, nil
+	}
 	if inf != nil {
 		if x, ok := inf.GetStore().(*indexer); ok && x.informer != nil {
 			return x.informer, nil

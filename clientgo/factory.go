@@ -151,7 +151,7 @@ func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.G
 			theirs = probe // cannot happen: the first call of build succeeded
 		}
 		ours := s.adopt(theirs, "")
-		if i, err := informerOf(ours); err == nil {
+		if i, err := informerOf(ours); err == nil && i.shadowed == nil {
 			i.sink.published = publishedStore(s.name, resource)
 		}
 		return ours

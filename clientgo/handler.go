@@ -268,6 +268,9 @@ func callbacksOf(handler cache.ResourceEventHandler) callbacks {
 
 // handlerName returns a handler's name for messages: its Go type.
 func handlerName(handler cache.ResourceEventHandler) string {
+	if o, ok := handler.(*observer); ok {
+		return o.name
+	}
 	if f, ok := handler.(cache.FilteringResourceEventHandler); ok && f.Handler != nil {
 		return fmt.Sprintf("%T of %s", handler, handlerName(f.Handler))
 	}

@@ -45,9 +45,12 @@ func NewSharedInformer(lw cache.ListerWatcher, example runtime.Object, resync ti
 // NewSharedIndexInformerWithOptions is NewSharedIndexInformer with options. It panics if opts.Shard
 // is invalid.
 func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, opts Options) cache.SharedIndexInformer {
-	if isOff(&opts) {
-		p := informerFields{lw: lw, example: example, resync: resync, indexers: indexers}
+	p := informerFields{lw: lw, example: example, resync: resync, indexers: indexers}
+	switch {
+	case isOff(&opts):
 		return p.original(&opts)
+	case opts.Shadow != NoShadow:
+		return newShadowed(p.original(&opts), p, "", opts)
 	}
 	return newInformer(lw, example, resync, indexers, "", opts)
 }
@@ -86,6 +89,8 @@ type informer struct {
 	skipped        error    // Status.SkippedErr in the last onStatus
 	relists        int      // Status.Relists in the last onStatus
 	resyncOnRelist bool     // Options.ResyncOnRelist
+
+	shadowed *shadowed // if Options.Shadow is set: what contains this informer
 }
 
 var _ cache.SharedIndexInformer = (*informer)(nil)
@@ -118,10 +123,11 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	tuning := opts.reflectorConfig()
 	tuning.OnItemType = values.SetItemType
 	i.engine = engine.New(engine.Config{
-		Name:      i.name,
-		Store:     opts.storeConfig(values),
-		Reflector: tuning,
-		Requests:  &i.stats,
+		Name:       i.name,
+		Store:      opts.storeConfig(values),
+		Reflector:  tuning,
+		Requests:   &i.stats,
+		Comparison: opts.comparison(),
 		Sink: func(w *store.Writer) reflector.Sink {
 			i.sink.Writer, i.sink.name = w, i.name
 			return i.sink

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/engine"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/shard"
 	"github.com/weirproject/weir/internal/core/store"
@@ -86,10 +87,40 @@ type Options struct {
 	// ListWatch configures how the informer lists and watches. ModeAuto means ModeList here, because a
 	// ListerWatcher does not provide the server's version.
 	ListWatch weir.ListWatch
+	// Shadow runs a second informer next to the one that serves the program, and compares them, so
+	// that a team can see for weeks that client-go's informer and this package's behave alike before
+	// anything depends on it. The values say which informer serves. Both send their own LISTs and
+	// WATCHes. The following is compared:
+	//   - for each object, the content of equal resourceVersions;
+	//   - for each handler, the order of each object's versions, its newest version, and deletions. One
+	//     side may skip versions, because Weir's handlers do after they lagged, and both do after a
+	//     relist; such versions are counted.
+	//
+	// A difference counts after 30 seconds. An informer that has not received a version, for example
+	// because it lists again, has 5 minutes. Handlers that are busy for most of the time are not
+	// judged. Err returns ErrShadow for a difference. A log line names the key and the paths of fields
+	// but no values; it is logged at most once a minute. package metrics exports the counts. An hourly
+	// log line states what was compared, because no difference means little without that.
+	//
+	// HasSynced, reads and indexes concern only the serving informer. A failure of the shadow does not
+	// affect it, except that the ListerWatcher and the transform are also called for the shadow. The
+	// comparison needs about 40 bytes per object and handler, up to 2 KiB for an object while one side
+	// lags, and it encodes each version twice. It does not compare indexes, resyncs and versions
+	// without an integer resourceVersion. The reflectors and informers that write to the program's own
+	// store have no shadow.
+	Shadow Shadow
 	// Server is the group of the informers of one API server; see weir.ServerGroup. The default for an
 	// informer of a factory is the factory's group. The default for an informer from Adopt is one
 	// group for all of these informers. Any other informer has a separate group by default.
 	Server *weir.ServerGroup
+}
+
+// comparison returns the counts of the comparison with a shadow, or nil without a shadow.
+func (o *Options) comparison() *engine.Comparison {
+	if o.Shadow == NoShadow {
+		return nil
+	}
+	return &engine.Comparison{}
 }
 
 func (o *Options) reflectorConfig() reflector.Config {

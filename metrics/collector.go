@@ -3,6 +3,7 @@ package metrics
 import (
 	"cmp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,6 +36,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		i.contents()
 		i.requests()
 		i.handlers()
+		i.comparison()
 	})
 }
 
@@ -155,6 +157,18 @@ func (i *informer) requests() {
 	i.counter(requestsDesc, float64(watches), "watch")
 	i.counter(wireDesc, float64(r.WireBytes.Load()))
 	i.counter(bodyDesc, float64(r.BodyBytes.Load()))
+}
+
+// comparison sends what the comparison of an informer with its shadow has found.
+func (i *informer) comparison() {
+	c := i.engine.Comparison()
+	if c == nil {
+		return
+	}
+	i.counter(differencesDesc, float64(c.Differences.Load()))
+	for result, n := range map[string]*atomic.Int64{"content": &c.Objects, "event": &c.Events, "only-weir": &c.OnlyWeir, "only-client-go": &c.OnlyClientGo, "not-comparable": &c.Unjudged} {
+		i.counter(comparedDesc, float64(n.Load()), result)
+	}
 }
 
 // handlerState is the combined state of an informer's handlers with the same name. Drop-ins name a

@@ -42,6 +42,9 @@ var (
 	wireDesc     = describe("received_bytes_total", "Bytes received, before decompression.")
 	bodyDesc     = describe("body_bytes_total", "Bytes received, after decompression.")
 
+	differencesDesc = describe("shadow_differences_total", "Differences between an informer and its shadow.")
+	comparedDesc    = describe("shadow_versions_total", "Versions of objects, by what the comparison of an informer with its shadow did with them.", "result")
+
 	handledDesc       = describe("handler_events_total", "Events passed to the handler, resyncs included.", "handler")
 	panicsDesc        = describe("handler_panics_total", "Events whose handling panicked.", "handler")
 	lagDesc           = describe("handler_lag", "Changes that the handler has not received yet.", "handler")

@@ -3,6 +3,7 @@
 package metrics
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 func TestDropIn(t *testing.T) {
@@ -38,6 +40,29 @@ weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerF
 	if n := testutil.CollectAndCount(NewCollector()); n < 20 {
 		t.Errorf("%d series", n)
 	}
+}
+
+// TestShadow checks the metrics of an informer that is compared with a shadow.
+func TestShadow(t *testing.T) {
+	server := serve(t)
+	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0, clientgo.WithOptions(clientgo.Options{Shadow: clientgo.ShadowWeir}))
+	check.NoError(t, err)
+	startDropIn(t, factory.Core().V1().Pods().Informer())
+	want := `
+# HELP weir_informer_shadow_differences_total Differences between an informer and its shadow.
+# TYPE weir_informer_shadow_differences_total counter
+weir_informer_shadow_differences_total{group="",kind="Pod",name="*v1.Pod",version="v1"} 0
+# HELP weir_informer_shadow_versions_total Versions of objects, by what the comparison of an informer with its shadow did with them.
+# TYPE weir_informer_shadow_versions_total counter
+weir_informer_shadow_versions_total{group="",kind="Pod",name="*v1.Pod",result="content",version="v1"} 30
+weir_informer_shadow_versions_total{group="",kind="Pod",name="*v1.Pod",result="event",version="v1"} 30
+weir_informer_shadow_versions_total{group="",kind="Pod",name="*v1.Pod",result="not-comparable",version="v1"} 0
+weir_informer_shadow_versions_total{group="",kind="Pod",name="*v1.Pod",result="only-client-go",version="v1"} 0
+weir_informer_shadow_versions_total{group="",kind="Pod",name="*v1.Pod",result="only-weir",version="v1"} 0
+`
+	testenv.EventuallyNoError(t, t.Context(), "all pods are compared", func() error {
+		return testutil.CollectAndCompare(NewCollector(), strings.NewReader(want), prefix+"shadow_differences_total", prefix+"shadow_versions_total")
+	})
 }
 
 // TestRemovedHandler removes one of several handlers with the same name. The totals of these

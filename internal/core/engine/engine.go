@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirproject/weir/internal/core/delivery"
@@ -45,6 +46,8 @@ type Config struct {
 	Sink func(*store.Writer) reflector.Sink
 	// Requests counts the requests of the engine's sources. It may be nil.
 	Requests *source.Stats
+	// Comparison counts what a comparison with a shadow has found. It is nil without a shadow.
+	Comparison *Comparison
 	// OnStatus receives what the reflectors pass to the OnStatus of their Config. It must not block.
 	// It may be nil.
 	OnStatus func(reflector.Status)
@@ -74,6 +77,26 @@ type Engine struct {
 	// means that the number is free.
 	unnamed []*delivery.Registration
 }
+
+// Comparison counts what the comparison of an informer with a shadow has found; see
+// clientgo.Options.Shadow. It is the evidence of the comparison's verdict.
+type Comparison struct {
+	Objects atomic.Int64 // versions whose content was compared
+	Events  atomic.Int64 // versions and deletions that handlers of both informers received
+	// OnlyWeir and OnlyClientGo count versions that only one handler received, because the other
+	// skipped them.
+	OnlyWeir, OnlyClientGo atomic.Int64
+	Unjudged               atomic.Int64 // versions that could not be compared
+	Differences            atomic.Int64
+}
+
+func (c *Comparison) String() string {
+	return fmt.Sprintf("%d differences; compared the content of %d versions and the order of %d events; not comparable: %d versions that only weir delivered, %d that only client-go delivered, %d others",
+		c.Differences.Load(), c.Objects.Load(), c.Events.Load(), c.OnlyWeir.Load(), c.OnlyClientGo.Load(), c.Unjudged.Load())
+}
+
+// Comparison returns Config.Comparison.
+func (e *Engine) Comparison() *Comparison { return e.cfg.Comparison }
 
 // engines contains the running engines of this process, by Config.Name. An engine is registered
 // from the start to the end of its Run.
