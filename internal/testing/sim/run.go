@@ -95,6 +95,11 @@ func (r *run) execute() {
 	defer func(began time.Time) { elapsed += time.Since(began) + time.Second }(time.Now())
 	before := runtime.NumGoroutine()
 	r.build()
+	for _, s := range r.world.Steps {
+		if s.precedes() {
+			r.step(s)
+		}
+	}
 	for _, c := range r.clients {
 		r.start(c)
 	}

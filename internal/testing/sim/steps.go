@@ -14,6 +14,9 @@ import (
 // steps executes the world's steps at their times.
 func (r *run) steps() {
 	for _, s := range r.agenda() {
+		if s.precedes() {
+			continue
+		}
 		if wait := s.At - r.now(); wait > 0 {
 			time.Sleep(wait)
 			synctest.Wait()
@@ -35,6 +38,10 @@ func (r *run) steps() {
 		r.cluster.SetLag(i, s.Lag)
 	}
 }
+
+// precedes reports whether a step is made before the clients start: a fault that exists from the
+// beginning. Otherwise it might affect the first requests of some clients only.
+func (s Step) precedes() bool { return s.Op == Fault && s.At == 0 }
 
 // agenda returns the world's steps and the steps that the specs of handlers require, ordered by
 // time.
