@@ -48,9 +48,8 @@ func Reflect[T Object](ctx context.Context, lw ListerWatcher, opts Options, sink
 	typ := &objectType{goType: ptr.Elem(), codec: codec.New(ptr), resource: opts.Resource}
 	_ = typ.find(ptr, opts.Scheme) // if the kind is unknown, Record.Kind is the kind that lw states
 	return mirror(ctx, opts, typ, sink, func(scope) (source.Source, reflector.Config, error) {
-		c := reflector.ConfigOf(opts.ListWatch)
-		c.Query.ShardSelector, c.Keep = opts.Shard.selector().String(), opts.Shard.selector().Keep()
-		return listerWatcherSource{lw, source.ExpectedObject{GoType: ptr}}, c, nil
+		c, err := typ.reflectorConfig(opts)
+		return listerWatcherSource{lw, source.ExpectedObject{GoType: ptr}}, c, err
 	})
 }
 
