@@ -37,9 +37,10 @@ import (
 // a wait. After an error of Resync it also lists again after a wait. If an item of a list cannot be
 // decoded, the list fails, so that Replace does not remove the item's object.
 //
-// The store's methods may block: the events from the server then wait, and at most 128 events and
-// the buffers of one connection are in memory. If the server closes the watch meanwhile, the
-// Reflector resumes the watch, or lists again if the server no longer has the events.
+// The store's methods may block: the events from the server then wait in the buffers of the
+// connection, or in the channel of the ListerWatcher's watch, and the Reflector reads no further
+// event. If the server closes the watch meanwhile, the Reflector resumes the watch, or lists again
+// if the server no longer has the events.
 //
 // A Reflector resumes watches and waits between retries as weir.NewInformer's informers do. Its
 // requests are those of weir.ModeList; a WatchListPageSize selects weir.ModePages. The fields
