@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,8 +17,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -144,6 +148,46 @@ func (l *logLines) withContext(ctx context.Context) context.Context {
 		defer l.mu.Unlock()
 		l.lines = append(l.lines, line)
 	}, funcr.Options{}))
+}
+
+// uncaptured returns the lines that report that the informer does not capture responses.
+func (l *logLines) uncaptured() []string { return l.containing("decoded objects") }
+
+// containing returns the lines that contain a text.
+func (l *logLines) containing(text string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.lines), func(line string) bool { return !strings.Contains(line, text) })
+}
+
+// runLogged runs an informer until it has stored the objects of its first list and received a new
+// object from its watch. It returns the log lines that report that the informer does not capture
+// responses.
+func runLogged(t *testing.T, inf cache.SharedIndexInformer, client kubernetes.Interface, name string) []string {
+	t.Helper()
+	calls, log := newRecorder(), &logLines{}
+	register(t, inf, calls)
+	ctx, cancel := context.WithCancel(log.withContext(t.Context()))
+	done := make(chan struct{})
+	go func() { defer close(done); inf.RunWithContext(ctx) }()
+	defer func() { cancel(); <-done }()
+	synced(t, inf)
+	made := create(t, client, configMap("one", name, nil))
+	calls.wait(t, "add "+show(made))
+	return log.uncaptured()
+}
+
+// contextless is a ListerWatcher without contexts, like older generated code.
+type contextless struct {
+	client typedcorev1.ConfigMapInterface
+}
+
+func (c contextless) List(o metav1.ListOptions) (runtime.Object, error) {
+	return c.client.List(context.Background(), o)
+}
+
+func (c contextless) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return c.client.Watch(context.Background(), o)
 }
 
 // serve starts an API server that stops when the test ends.

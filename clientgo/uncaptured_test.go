@@ -3,20 +3,15 @@
 package clientgo
 
 import (
-	"context"
-	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/kubernetes"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
@@ -24,33 +19,6 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/testing/check"
 )
-
-// uncaptured returns the lines that report that the informer does not capture responses.
-func (l *logLines) uncaptured() []string { return l.containing("decoded objects") }
-
-// containing returns the lines that contain a text.
-func (l *logLines) containing(text string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(l.lines), func(line string) bool { return !strings.Contains(line, text) })
-}
-
-// runLogged runs an informer until it has stored the objects of its first list and received a new
-// object from its watch. It returns the log lines that report that the informer does not capture
-// responses.
-func runLogged(t *testing.T, inf cache.SharedIndexInformer, client kubernetes.Interface, name string) []string {
-	t.Helper()
-	calls, log := newRecorder(), &logLines{}
-	register(t, inf, calls)
-	ctx, cancel := context.WithCancel(log.withContext(t.Context()))
-	done := make(chan struct{})
-	go func() { defer close(done); inf.RunWithContext(ctx) }()
-	defer func() { cancel(); <-done }()
-	synced(t, inf)
-	made := create(t, client, configMap("one", name, nil))
-	calls.wait(t, "add "+show(made))
-	return log.uncaptured()
-}
 
 // TestInformersWithoutAKind uses informers whose example states no kind, or a wrong kind. If other
 // arguments of the constructor identify the objects, the informer must capture responses. Otherwise
@@ -88,17 +56,4 @@ func TestInformersWithoutAKind(t *testing.T) {
 			}
 		})
 	}
-}
-
-// contextless is a ListerWatcher without contexts, like older generated code.
-type contextless struct {
-	client typedcorev1.ConfigMapInterface
-}
-
-func (c contextless) List(o metav1.ListOptions) (runtime.Object, error) {
-	return c.client.List(context.Background(), o)
-}
-
-func (c contextless) Watch(o metav1.ListOptions) (watch.Interface, error) {
-	return c.client.Watch(context.Background(), o)
 }
