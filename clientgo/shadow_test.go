@@ -1,3 +1,5 @@
+//go:build !weir_safe
+
 package clientgo
 
 import (
