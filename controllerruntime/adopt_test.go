@@ -5,6 +5,7 @@ package controllerruntime_test
 import (
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,21 +21,41 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// foreign is a wrapper of client-go's informer, like one that a program may define.
-type foreign struct{ toolscache.SharedIndexInformer }
+// foreign is a wrapper of client-go's informer, like one that a program may define. It counts the
+// handlers that the cache adds.
+type foreign struct {
+	toolscache.SharedIndexInformer
+	handlers *atomic.Int32
+}
+
+func (f foreign) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	f.handlers.Add(1)
+	return f.SharedIndexInformer.AddEventHandler(handler)
+}
 
 // TestNewInformerOfTheProgram uses caches whose NewInformer returns an informer of client-go, an
-// informer of Weir, or a wrapper of client-go's informer. A cache must replace client-go's informer
-// by Weir's. It must return an error for the wrapper, which it cannot replace.
+// informer of Weir, or an informer that Weir cannot replace: a wrapper, or one with a handler. A
+// cache must replace client-go's informer by Weir's, and use any other informer as it is.
 func TestNewInformerOfTheProgram(t *testing.T) {
+	var handlers atomic.Int32
+	handled := make(chan any, 1)
 	for name, test := range map[string]struct {
-		make   func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
-		refuse bool
+		make    func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
+		foreign bool
 	}{
 		"client-go's": {make: toolscache.NewSharedIndexInformer},
 		"ours":        {make: controllerruntime.NewInformer()},
+		"with options": {make: func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+			return toolscache.NewSharedIndexInformerWithOptions(lw, example, toolscache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers})
+		}},
 		"a wrapper": {func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-			return foreign{toolscache.NewSharedIndexInformer(lw, example, resync, indexers)}
+			return foreign{toolscache.NewSharedIndexInformer(lw, example, resync, indexers), &handlers}
+		}, true},
+		"with a handler": {func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+			inf := toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
+			_, err := inf.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { handled <- obj }})
+			check.NoError(t, err)
+			return inf
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,21 +69,25 @@ func TestNewInformerOfTheProgram(t *testing.T) {
 				},
 			}))
 			inf, err := c.GetInformer(s.ctx, &corev1.Pod{})
-			if test.refuse {
-				if !errors.Is(err, controllerruntime.ErrNotAdopted) || !errors.Is(err, clientgo.ErrForeignInformer) {
-					t.Errorf("GetInformer: %v", err)
-				}
-				check.ErrorIs(t, c.List(s.ctx, &corev1.PodList{}), controllerruntime.ErrNotAdopted, "List")
-				return
-			}
 			check.NoError(t, err)
-			check.NoError(t, clientgo.Err(inf.(toolscache.SharedIndexInformer)))
+			if err := clientgo.Err(inf.(toolscache.SharedIndexInformer)); errors.Is(err, clientgo.ErrForeignInformer) != test.foreign {
+				t.Errorf("the informer is foreign: %v", err)
+			}
+			added := make(chan any, 1)
+			_, err = inf.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { added <- obj }})
+			check.NoError(t, err)
+			check.Equal(t, (<-added).(*corev1.Pod).Name, "1", "the object that a handler receives")
 			var p corev1.Pod
 			if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &p); err != nil || p.Labels["seen"] != "yes" {
 				t.Errorf("%v, %v", p.Labels, err)
 			}
+			var pods corev1.PodList
+			check.NoError(t, c.List(s.ctx, &pods, client.InNamespace("a")))
+			check.Equal(t, len(pods.Items), 1, "pods")
 		})
 	}
+	check.Equal(t, handlers.Load(), 1, "calls of the wrapper's AddEventHandler")
+	check.Equal(t, (<-handled).(*corev1.Pod).Name, "1", "the object that the handler of NewInformer receives")
 }
 
 // TestNewCacheLeavesAlone checks that NewCache changes neither the config nor the client that it

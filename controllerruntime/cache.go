@@ -20,11 +20,11 @@ import (
 // one. It may be called several times, also concurrently.
 //
 // If cache.Options.NewInformer is set, the cache calls it. If it returns a Weir informer, the cache
-// uses this informer. Otherwise the cache replaces the returned informer by a Weir informer with
-// the same ListerWatcher, indexers and watch error handler; see clientgo.Adopt. The program must
-// not read the informer that its NewInformer has returned, because the cache runs only the
-// replacement. If the cache cannot replace the informer, for example because it is a wrapper of
-// client-go's informer, GetInformer and reads return ErrNotAdopted.
+// uses this informer. If it returns client-go's informer, the cache uses a Weir informer with the
+// same ListerWatcher, indexers, transform and watch error handler; see clientgo.Adopt. The program
+// must not read or run the informer that its NewInformer has returned, because the cache runs only
+// the replacement. Any other informer, such as a wrapper or an informer with handlers, the cache
+// uses as it is, and logs that. clientgo.Err returns clientgo.ErrForeignInformer for it.
 func NewCache(opts ...Option) cache.NewCacheFunc {
 	s := newSettings(opts)
 	return func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {

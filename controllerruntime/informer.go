@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
@@ -38,33 +39,15 @@ func newInformer(s *settings, scheme *runtime.Scheme, server *weir.ServerGroup) 
 	}
 }
 
-// ErrNotAdopted is returned by GetInformer and by reads of a cache that NewCache has built. The
-// reason is that cache.Options.NewInformer has returned an informer that is not Weir's and that
-// clientgo.Adopt cannot replace.
-var ErrNotAdopted = errors.New("controllerruntime: the informer of cache.Options.NewInformer cannot be adopted")
-
 // adopting returns a function that calls make, and returns the result of clientgo.Adopt for make's
-// informer.
+// informer. It logs the types of an informer that Adopt cannot replace.
 func adopting(make informerFunc, s *settings, scheme *runtime.Scheme, server *weir.ServerGroup) informerFunc {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		inf := clientgo.AdoptWithOptions(make(lw, example, resync, indexers), s.optionsOf(example, scheme, server))
 		if err := clientgo.Err(inf); errors.Is(err, clientgo.ErrForeignInformer) {
-			return notAdopted{inf, fmt.Errorf("%w: %w", ErrNotAdopted, err)}
+			log.Log.WithName("weir").Info("A cache uses an informer of cache.Options.NewInformer that is not Weir's",
+				"type", fmt.Sprintf("%T", example), "informer", fmt.Sprintf("%T", inf), "why", err.Error())
 		}
 		return inf
 	}
-}
-
-// notAdopted is an informer that clientgo.Adopt could not replace. controller-runtime calls the
-// methods below on each new informer, and returns their error to the caller of GetInformer or the
-// read.
-type notAdopted struct {
-	toolscache.SharedIndexInformer
-	err error
-}
-
-func (n notAdopted) SetTransform(toolscache.TransformFunc) error { return n.err }
-
-func (n notAdopted) SetWatchErrorHandlerWithContext(toolscache.WatchErrorHandlerWithContext) error {
-	return n.err
 }
