@@ -109,8 +109,11 @@ func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 // the informer that they wrap. After isOff has returned true in the process, it returns errOff for
 // any other informer.
 func informerOf(inf cache.SharedIndexInformer) (*informer, error) {
-	if s, ok := withoutTypes(inf).(*shadowed); ok {
-		return s.weir, nil
+	switch inf := withoutTypes(inf).(type) {
+	case *shadowed:
+		return inf.weir, nil
+	case *onRequest:
+		return inf.current(), nil
 	}
 	if inf != nil {
 		if x, ok := inf.GetStore().(*indexer); ok && x.informer != nil {
