@@ -18,8 +18,12 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Wrap adds a transport to cfg with which this package's informers capture responses. Call it
-// before you build clients from cfg. It affects only the LISTs and WATCHes that these informers
+// Wrap adds a transport to cfg with which this package's informers capture responses, and returns
+// cfg. Call it before you build clients from cfg, or where you build the first client:
+//
+//	client, err := kubernetes.NewForConfig(clientgo.Wrap(cfg))
+//
+// It affects only the LISTs and WATCHes that these informers
 // cause: the informer reads the response itself, and the client that sent the request receives an
 // empty list or a watch that has ended. The transport captures only responses with objects of the
 // informer's kind, so a ListerWatcher receives the responses to its other requests.
@@ -34,9 +38,9 @@ import (
 // config has no further effect.
 //
 // If the environment variable WEIR_CLIENTGO is off, Wrap does nothing; see Options.Off.
-func Wrap(cfg *rest.Config) {
+func Wrap(cfg *rest.Config) *rest.Config {
 	if offInEnvironment() {
-		return
+		return cfg
 	}
 	wrapped.Store(true)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -46,6 +50,7 @@ func Wrap(cfg *rest.Config) {
 		}
 		return t
 	})
+	return cfg
 }
 
 // wrapped is true after the program has called Wrap.

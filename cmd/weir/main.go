@@ -44,7 +44,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return command.FlagError(cmd.CommandPath(), err) })
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newWatch(), newServe(), newProxy(), newBench(), newLab(), newDoctor(), newVersion())
+	root.AddCommand(newWatch(), newServe(), newProxy(), newBench(), newLab(), newDoctor(), newMigrate(), newVersion())
 	return root
 }
 

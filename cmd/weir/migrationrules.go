@@ -1,0 +1,124 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Import paths of Weir, client-go and controller-runtime.
+const (
+	clientgoPath          = "github.com/weirproject/weir/clientgo"
+	controllerruntimePath = "github.com/weirproject/weir/controllerruntime"
+	clientGo              = "k8s.io/client-go/"
+	cachePath             = clientGo + "tools/cache"
+	restPath              = clientGo + "rest"
+	controllerRuntime     = "sigs.k8s.io/controller-runtime"
+)
+
+// migrationAction is what migrate does with a call of a function.
+type migrationAction int
+
+const (
+	// replaceFunction replaces the function by one that accepts the same arguments.
+	replaceFunction migrationAction = iota
+	// replaceFactory also replaces the functions that create the options, from the third argument on.
+	// If migrate cannot replace them, people must.
+	replaceFactory
+	// passResult passes the result to a function.
+	passResult
+	// setClusterCache makes a cluster of controller-runtime use NewCache of package controllerruntime,
+	// and replaceCache replaces a cache.
+	setClusterCache
+	replaceCache
+	// reportCall leaves the change to people.
+	reportCall
+)
+
+// migrationRule states what migrate does with a call of a function.
+type migrationRule struct {
+	action migrationAction
+	to     string // the function of Weir's package; for reportCall, what people must do
+	// client is the import path of the package that creates the informers' clients, or anyClient. For
+	// generated code, it is the path of the directory that contains the clientset and the informers.
+	client string
+}
+
+const anyClient = "any"
+
+// adoptFactory is what people must do with a factory that migrate cannot replace.
+const adoptFactory = "use clientgo.NewGenerated, or pass the informers to clientgo.Adopt"
+
+// migrationRules are the rules of client-go's and controller-runtime's functions, by import path
+// and name. docs/migrating.md has the same table.
+var migrationRules = map[string]migrationRule{
+	clientGo + "informers.NewSharedInformerFactory":                              {replaceFunction, "NewSharedInformerFactoryWithOptions", clientGo + "kubernetes"},
+	clientGo + "informers.NewSharedInformerFactoryWithOptions":                   {replaceFactory, "NewSharedInformerFactoryWithOptions", clientGo + "kubernetes"},
+	clientGo + "informers.NewFilteredSharedInformerFactory":                      {replaceFunction, "NewFilteredSharedInformerFactory", clientGo + "kubernetes"},
+	clientGo + "dynamic/dynamicinformer.NewDynamicSharedInformerFactory":         {replaceFunction, "NewDynamicSharedInformerFactoryWithOptions", clientGo + "dynamic"},
+	clientGo + "dynamic/dynamicinformer.NewFilteredDynamicSharedInformerFactory": {replaceFunction, "NewFilteredDynamicSharedInformerFactory", clientGo + "dynamic"},
+	clientGo + "dynamic/dynamicinformer.NewFilteredDynamicInformer":              {reportCall, "pass its Informer() to clientgo.Adopt, and create its lister from the indexer of Adopt's result", ""},
+	clientGo + "metadata/metadatainformer.NewSharedInformerFactory":              {replaceFunction, "NewMetadataSharedInformerFactoryWithOptions", clientGo + "metadata"},
+	clientGo + "metadata/metadatainformer.NewSharedInformerFactoryWithOptions":   {replaceFactory, "NewMetadataSharedInformerFactoryWithOptions", clientGo + "metadata"},
+	clientGo + "metadata/metadatainformer.NewFilteredSharedInformerFactory":      {replaceFunction, "NewFilteredMetadataSharedInformerFactory", clientGo + "metadata"},
+	clientGo + "metadata/metadatainformer.NewFilteredMetadataInformer":           {reportCall, "use clientgo.NewMetadataSharedInformerFactoryWithOptions", ""},
+	cachePath + ".NewSharedIndexInformerWithOptions":                             {passResult, "Adopt", anyClient},
+	controllerRuntime + "/pkg/cluster.New":                                       {setClusterCache, "NewCache()", ""},
+	controllerRuntime + "/pkg/cache.New":                                         {replaceCache, "NewCache()", ""},
+}
+
+// newTypes are the types of package cache that the functions of package clientgo do not return, and
+// the types that they return instead.
+var newTypes = map[string]string{"Reflector": "Reflector", "DeltaFIFO": "DeltaFIFO", "RealFIFO": "DeltaFIFO"}
+
+var (
+	sameInCache       = regexp.MustCompile(`^New((Shared|SharedIndex|Indexer|Transforming|TransformingIndexer)?Informer|InformerWithOptions|(Named)?Reflector|ReflectorWithOptions|NamespaceKeyedIndexerAndReflector|DeltaFIFO(WithOptions)?|RealFIFO)?$`)
+	generatedFactory  = regexp.MustCompile(`^New(Filtered)?SharedInformerFactory(WithOptions)?$`)
+	generatedInformer = regexp.MustCompile(`^New(Typed)?(Filtered)?\w+Informer(WithOptions)?$`)
+	generatedClient   = regexp.MustCompile(`^(.*)/clientset/`)
+	newInformerFunc   = regexp.MustCompile(`^func\b[^{]*\btime\.Duration\) \w+\.SharedIndexInformer \{`)
+	factoryOption     = regexp.MustCompile(`^With(Namespace|TweakListOptions|Transform|CustomResyncConfig|InformerName)$`)
+	newForConfig      = regexp.MustCompile(`^NewForConfig(OrDie|AndClient)?$`)
+	restClientFor     = regexp.MustCompile(`^(HTTP|REST|UnversionedREST)ClientFor$`)
+)
+
+// migrationRuleOf returns the rule of a function, and whether there is one.
+func migrationRuleOf(path, name string) (migrationRule, bool) {
+	if rule, ok := migrationRules[path+"."+name]; ok {
+		return rule, true
+	}
+	if path == cachePath && sameInCache.MatchString(name) {
+		return migrationRule{replaceFunction, name, anyClient}, true
+	}
+	client, group, generated := strings.Cut(path, "/informers/externalversions")
+	if !generated {
+		group, generated = strings.CutPrefix(path, clientGo+"informers/")
+		client = clientGo + "kubernetes"
+	}
+	typed := strings.HasPrefix(name, "NewTyped")
+	switch {
+	case generated && group == "" && generatedFactory.MatchString(name):
+		return migrationRule{reportCall, adoptFactory, client}, true
+	case !generated || group == "" || !generatedInformer.MatchString(name):
+		return migrationRule{}, false
+	case typed:
+		return migrationRule{reportCall, "call the function without Typed and pass its result to clientgo.Adopt", client}, true
+	}
+	return migrationRule{passResult, "Adopt", client}, true
+}
+
+// clientOf returns the client that a function creates from the config in its first argument, in the
+// form of migrationRule.client. It returns "" for other functions.
+func clientOf(path, name string) string {
+	switch {
+	case path == restPath && restClientFor.MatchString(name):
+		return path
+	case !newForConfig.MatchString(name):
+		return ""
+	case path == clientGo+"kubernetes", path == clientGo+"dynamic", path == clientGo+"metadata":
+		return path
+	}
+	if parts := generatedClient.FindStringSubmatch(path); parts != nil {
+		return parts[1]
+	}
+	return ""
+}
