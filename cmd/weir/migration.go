@@ -161,9 +161,12 @@ func (m *migration) change(c *sourceCall, rule migrationRule) {
 		f.replace(c.Fun, c.path, f.weirs(controllerruntimePath, rule.to))
 		return
 	case rule.action == replaceFactory && !ok:
-		m.decide(c, c.name+": "+adoptFactory)
-		return
+		rule.to = "AdoptFactory"
+		fallthrough
 	case rule.action == passResult:
+		if rule.to == "AdoptFactory" && slices.ContainsFunc(m.files, (*sourceFile).callsInformerFor) {
+			m.decide(c, "AdoptFactory ignores a constructor that InformerFor receives later: if InformerFor is called on this factory, see AdoptFactory's documentation")
+		}
 		f.edit(c.Pos(), c.Pos(), f.weirs(clientgoPath, rule.to)+"(")
 		f.edit(c.End(), c.End(), ")")
 	case rule.action == replaceFactory:
@@ -195,10 +198,14 @@ func (c *sourceCall) options() (options []*ast.SelectorExpr, ok bool) {
 	return options, true
 }
 
+func (f *sourceFile) callsInformerFor() bool {
+	return strings.Contains(string(f.source), ".InformerFor(") && !ast.IsGenerated(f.syntax)
+}
+
 // adopted reports whether the call creates the informer of a function that the program passes to a
 // factory's InformerFor. The factory adopts it.
 func (c *sourceCall) adopted() bool {
-	return strings.Contains(string(c.file.source), ".InformerFor(") &&
+	return c.file.callsInformerFor() &&
 		slices.ContainsFunc(c.around, func(n ast.Node) bool { return newInformerFunc.MatchString(c.file.text(n)) })
 }
 

@@ -22,7 +22,7 @@ const (
 	// replaceFunction replaces the function by one that accepts the same arguments.
 	replaceFunction migrationAction = iota
 	// replaceFactory also replaces the functions that create the options, from the third argument on.
-	// If migrate cannot replace them, people must.
+	// If migrate cannot replace them, it passes the factory to AdoptFactory.
 	replaceFactory
 	// passResult passes the result to a function.
 	passResult
@@ -44,9 +44,6 @@ type migrationRule struct {
 }
 
 const anyClient = "any"
-
-// adoptFactory is what people must do with a factory that migrate cannot replace.
-const adoptFactory = "use clientgo.NewGenerated, or pass the informers to clientgo.Adopt"
 
 // migrationRules are the rules of client-go's and controller-runtime's functions, by import path
 // and name. docs/migrating.md has the same table.
@@ -97,7 +94,7 @@ func migrationRuleOf(path, name string) (migrationRule, bool) {
 	typed := strings.HasPrefix(name, "NewTyped")
 	switch {
 	case generated && group == "" && generatedFactory.MatchString(name):
-		return migrationRule{reportCall, adoptFactory, client}, true
+		return migrationRule{passResult, "AdoptFactory", client}, true
 	case !generated || group == "" || !generatedInformer.MatchString(name):
 		return migrationRule{}, false
 	case typed:
