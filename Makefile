@@ -48,7 +48,7 @@ BASELINE      = go run ./measure/bench/cmd/baseline -tree $(BASELINETREE) -runs 
 MODULES      = cmd/weir controllerruntime e2e e2e/programs/report examples measure/bench measure/doctor metrics proxy
 NESTED       = controllerruntime e2e/programs/report measure/doctor metrics proxy
 
-.PHONY: help test testprograms lint staticcheck unit safe safe-all fuzz fuzzable mutants e2e soak answers proxyfuzz hostile programs baseline baseline-check cost-model oldest next build release image apidiff fmt tidy release-check
+.PHONY: help test testprograms lint staticcheck unit safe safe-all fuzz fuzzable mutants e2e soak answers proxyfuzz hostile programs baseline baseline-check cost-model oldest compat next build release image apidiff fmt tidy release-check
 
 # The end-to-end tests wait for servers half of their time, so the rest runs beside them. A test
 # that lacks a program skips itself and adds a line to the file that WEIR_SKIPPED names: the last
@@ -188,10 +188,15 @@ cost-model: ## measure measure/doctor/cost/model.json again, on kube-apiserver a
 # The module alone, with the oldest client-go that it builds with, which its go.mod names; go.work
 # has the newest. What it lacks, or does in another way, is not known when building only: the
 # embedded server has to start with it, and the drop-in to do what it does.
-oldest: ## build, and test the drop-in, with the oldest client-go that is supported
+oldest: ## build, and test the drop-ins, with the oldest client-go and controller-runtime
 	GOWORK=off go build ./...
 	GOWORK=off go test -vet=off -run '^TestEveryKind$$' ./apiserver
 	GOWORK=off go test -vet=off -tags oldest ./clientgo
+	scripts/compat controller-runtime v0.22.4
+
+# Each version of docs/compatibility.md. A cell takes minutes, and kube-apiserver is built for it.
+compat: ## the drop-ins with each version of docs/compatibility.md
+	scripts/compat
 
 # Not part of make test: what is released elsewhere must not fail a change here.
 NEXT =

@@ -31,6 +31,8 @@ var shutDownHandler = cache.ShutDownEventHandler
 // named is the part of the interface of generated factories that the oldest client-go lacks.
 type named interface{ InformerName() *cache.InformerName }
 
+const keepsTransforms = true
+
 // newerTypedCalls calls the methods of factories that the oldest client-go lacks.
 var newerTypedCalls = []factoryCall[informers.SharedInformerFactory]{
 	{name: "StartWithContext", call: func(t *testing.T, f informers.SharedInformerFactory) string {

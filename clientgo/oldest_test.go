@@ -10,6 +10,8 @@ import (
 // named is empty: the oldest client-go has no informer names.
 type named interface{}
 
+const keepsTransforms = false
+
 // These tables are empty: the oldest client-go lacks the methods.
 var (
 	newerTypedCalls     []factoryCall[informers.SharedInformerFactory]

@@ -3,6 +3,7 @@ package controllerruntime_test
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"testing"
 	"time"
@@ -12,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/sharding"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -279,7 +279,9 @@ func TestShard(t *testing.T) {
 		check.NoError(t, s.client.List(s.ctx, live))
 		var want []string
 		for _, p := range live.Items {
-			if upper := sharding.HashField(string(p.UID)) >= "8"; upper == (i == 1) {
+			hash := fnv.New64a() // KEP-5866's hash
+			_, _ = hash.Write([]byte(p.UID))
+			if upper := hash.Sum64() >= 1<<63; upper == (i == 1) {
 				want = append(want, p.Namespace+"/"+p.Name)
 			}
 		}

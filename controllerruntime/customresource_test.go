@@ -119,7 +119,7 @@ func TestCustomResourcesAlone(t *testing.T) {
 			inf, err := c.GetInformer(ctx, tc.object)
 			check.NoError(t, err)
 			sharedInformer := inf.(toolscache.SharedIndexInformer)
-			if !toolscache.WaitFor(ctx, "", sharedInformer.HasSyncedChecker()) {
+			if !toolscache.WaitForCacheSync(ctx.Done(), sharedInformer.HasSynced) {
 				t.Fatal("not synced")
 			}
 			check.Equal(t, len(sharedInformer.GetStore().List()), tc.n, "objects")

@@ -34,7 +34,7 @@ func (s *setup) follow(inf cache.Informer) *recorder {
 	r := &recorder{t: s.t, ctx: s.ctx, changed: make(chan struct{}, 1), objects: map[string]client.Object{}}
 	registration, err := inf.AddEventHandler(r)
 	check.NoError(s.t, err)
-	if !toolscache.WaitFor(s.ctx, "", registration.HasSyncedChecker()) {
+	if !toolscache.WaitForCacheSync(s.ctx.Done(), registration.HasSynced) {
 		s.t.Fatal("the handler did not sync")
 	}
 	return r

@@ -168,8 +168,12 @@ func versionFlags(version string) (string, error) {
 	return strings.Join([]string{x + "gitVersion=" + version, x + "gitMajor=" + parts[0], x + "gitMinor=" + parts[1]}, " "), nil
 }
 
-// sourceDir returns the directory of the module e2e/kube, which contains the programs' sources.
+// sourceDir returns the directory of the module e2e/kube, which contains the programs' sources. The
+// environment variable WEIR_KUBE replaces it, for another version of Kubernetes.
 func sourceDir(ctx context.Context) (string, error) {
+	if dir := os.Getenv("WEIR_KUBE"); dir != "" {
+		return dir, nil
+	}
 	dir, err := GoCommand(ctx, "", "list", "-m", "-f", "{{.Dir}}", e2eModule)
 	if err != nil {
 		return "", err
