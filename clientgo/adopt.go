@@ -3,6 +3,7 @@ package clientgo
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -100,23 +101,57 @@ func informerStruct(inf any) reflect.Value {
 var knownFields = []string{
 	"indexer", "controller", "synced", "processor", "cacheMutationDetector", "listerWatcher", "objectType", "objectDescription",
 	"resyncCheckPeriod", "defaultEventHandlerResyncPeriod", "clock", "started", "stopped", "startedLock", "blockDeltas",
-	"watchErrorHandler", "transform", "identifier", "informerMetricsProvider", "keyFunc",
+	"watchErrorHandler", "transform", "identifier", "informerMetricsProvider", "keyFunc", "shardSelector",
 }
 
-// unknownFields returns the names of an informer's fields that are not in knownFields: a later
-// client-go has added these fields. The informer that Adopt returns ignores the values of these
-// fields.
-func unknownFields(inf any) (unknown []string) {
-	t := reflect.TypeOf(inf)
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	for i := range t.NumField() {
-		if name := t.Field(i).Name; !slices.Contains(knownFields, name) {
-			unknown = append(unknown, name)
+// unknownField returns the name of a field of inf that is not in knownFields, because a later
+// client-go has added it, and whose value differs from that of an informer that client-go builds
+// from the same arguments. It returns "" if there is none.
+func unknownField(inf, same reflect.Value) string {
+	for i := range inf.NumField() {
+		name := inf.Type().Field(i).Name
+		if !slices.Contains(knownFields, name) && !alike(inf.Field(i), same.Field(i), maxCompared) {
+			return name
 		}
 	}
-	return unknown
+	return ""
+}
+
+// maxCompared is the number of pointers that alike follows.
+const maxCompared = 4
+
+// alike reports whether two values of one type may have been built from the same arguments. It
+// compares functions by their code, and of channels and maps only whether they are nil.
+func alike(a, b reflect.Value, depth int) bool {
+	switch a.Kind() {
+	case reflect.Func:
+		return a.Pointer() == b.Pointer()
+	case reflect.Chan, reflect.Map, reflect.UnsafePointer:
+		return a.IsNil() == b.IsNil()
+	case reflect.Pointer, reflect.Interface:
+		if a.IsNil() || b.IsNil() || depth == 0 {
+			return a.IsNil() == b.IsNil()
+		}
+		return a.Elem().Type() == b.Elem().Type() && alike(a.Elem(), b.Elem(), depth-1)
+	case reflect.Slice, reflect.Array:
+		if a.Len() != b.Len() {
+			return false
+		}
+		for i := range a.Len() {
+			if !alike(a.Index(i), b.Index(i), depth) {
+				return false
+			}
+		}
+		return true
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if !alike(a.Field(i), b.Field(i), depth) {
+				return false
+			}
+		}
+		return true
+	}
+	return a.Equal(b)
 }
 
 func readField[T any](v reflect.Value, name string, to *T) (ok bool) {
@@ -183,10 +218,17 @@ func adopt(inf cache.SharedIndexInformer, description string, opts Options) cach
 	if !ok {
 		return inf
 	}
+	same := cache.NewSharedIndexInformerWithOptions(p.lw, p.example, cache.SharedIndexInformerOptions{ResyncPeriod: p.resync, ObjectDescription: p.description})
+	if name := unknownField(informerStruct(inf), informerStruct(same)); name != "" {
+		unadopted.add(inf, &UnknownFieldError{Field: name, Informer: cmp.Or(p.description, description, fmt.Sprintf("%T", p.example))})
+		return inf
+	}
 	if opts.Shadow != NoShadow {
 		return newShadowed(keepOriginal(inf, &opts), p, description, opts)
 	}
-	return p.replacement(description, opts)
+	ours := p.replacement(description, opts)
+	ours.upstreamInformer.SharedIndexInformer = inf // has the shard selector
+	return ours
 }
 
 // replacement returns an informer of this package for p. If p has no description of the objects,
@@ -210,9 +252,6 @@ var layoutKnown = sync.OnceValue(func() bool {
 	if _, ok := fieldsOf(core.NewConfigMapInformer(nil, "", 0, nil)); !ok {
 		logger.Error(ErrLayout, "Cannot adopt informers of client-go, they remain client-go's")
 		return false
-	}
-	if unknown := unknownFields(cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, cache.Indexers{})); len(unknown) > 0 {
-		logger.Info("Warning: this version of client-go builds informers with fields that weir does not know and ignores", "fields", unknown)
 	}
 	return true
 })

@@ -4,6 +4,9 @@ package clientgo
 
 import (
 	"context"
+	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +25,8 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/core/private"
+	"github.com/weirproject/weir/internal/core/registry"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -77,16 +82,64 @@ func TestAdoptsAllFields(t *testing.T) {
 	if !ok || !with.sink.pin || with.name != "my pods" {
 		t.Errorf("with options it became %T", with)
 	}
-	if unknown := unknownFields(built); len(unknown) > 0 {
-		t.Errorf("client-go's informers have fields that are not known here: %v", unknown)
+	for f := range informerStruct(built).Type().Fields() {
+		if !slices.Contains(knownFields, f.Name) {
+			t.Errorf("client-go's informers have a field that is not known here: %s", f.Name)
+		}
 	}
-	later := struct {
-		synced      chan struct{}
-		workerCount int
-	}{make(chan struct{}), 1}
-	if unknown := unknownFields(&later); len(unknown) != 1 || unknown[0] != "workerCount" {
-		t.Errorf("unknown: %v", unknown)
+}
+
+// laterInformer is client-go's informer with fields of a later release.
+type laterInformer struct {
+	synced      chan struct{}
+	workerCount int
+	limits      []string
+	filter      func() error
+	next        *laterInformer
+}
+
+// TestUnknownField checks which field differs between an informer and another one that client-go
+// builds from the same arguments.
+func TestUnknownField(t *testing.T) {
+	build := func() *laterInformer {
+		return &laterInformer{make(chan struct{}), 1, []string{"a"}, newAnError, &laterInformer{workerCount: 2}}
 	}
+	for want, set := range map[string]func(*laterInformer){
+		"":            func(i *laterInformer) { i.synced = nil }, // is known
+		"workerCount": func(i *laterInformer) { i.workerCount = 3 },
+		"limits":      func(i *laterInformer) { i.limits = []string{"b"} },
+		"filter":      func(i *laterInformer) { i.filter = nil },
+		"next":        func(i *laterInformer) { i.next.workerCount++ },
+	} {
+		inf := build()
+		set(inf)
+		check.Equal(t, unknownField(reflect.ValueOf(inf).Elem(), reflect.ValueOf(build()).Elem()), want)
+	}
+}
+
+func newAnError() error { return errors.New("an error") }
+
+// TestUnknownFieldRemains checks that Adopt returns an informer unchanged if it has an unknown
+// field with another value than the constructor sets, and that Err and WaitForSync report it.
+func TestUnknownFieldRemains(t *testing.T) {
+	i := slices.Index(knownFields, "resyncCheckPeriod")
+	knownFields[i] = "later"
+	defer func() { knownFields[i] = "resyncCheckPeriod" }()
+	plain := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, time.Hour, nil)
+	if _, ours := Adopt(plain).(*informer); !ours {
+		t.Error("an unknown field with the constructor's value prevents adoption")
+	}
+	built := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, time.Hour, nil)
+	field, _ := private.Field(informerStruct(built), "resyncCheckPeriod")
+	field.SetInt(1)
+	before := registry.Unadopted()["resyncCheckPeriod"]
+	got := Adopt(built)
+	unknown, ok := errors.AsType[*UnknownFieldError](Err(got))
+	if got != built || !ok || unknown.Field != "resyncCheckPeriod" || unknown.Informer != "*v1.Pod" || !errors.Is(Err(got), ErrForeignInformer) {
+		t.Errorf("became %T, %v", got, Err(got))
+	}
+	check.Equal(t, WaitForSync(t.Context(), got), error(unknown))
+	check.Equal(t, registry.Unadopted()["resyncCheckPeriod"], before+1, "counted")
 }
 
 type limiter struct {

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"sync"
 
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/weirproject/weir/internal/core/engine"
+	"github.com/weirproject/weir/internal/core/registry"
 )
 
 // ErrForeignInformer is returned when an argument is not an informer of this package.
@@ -104,6 +108,54 @@ func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	return errors.Join(errs...)
 }
 
+// UnknownFieldError is returned by Err for an informer of client-go that a factory or Adopt
+// returned unchanged, because a later client-go has set a field that this package does not know.
+// Package metrics counts these informers. The error wraps ErrForeignInformer.
+type UnknownFieldError struct {
+	Field    string // the private field of client-go's informer
+	Informer string // the description of the informer's objects, or their Go type
+}
+
+func (e *UnknownFieldError) Error() string {
+	return fmt.Sprintf("clientgo: the informer of %s remains client-go's: its field %s is unknown", e.Informer, e.Field)
+}
+
+// Unwrap returns ErrForeignInformer.
+func (e *UnknownFieldError) Unwrap() error { return ErrForeignInformer }
+
+// unadopted lists the informers with an UnknownFieldError. add removes those that have stopped.
+var unadopted unadoptedInformers
+
+type unadoptedInformers struct {
+	mu     sync.Mutex
+	errors map[cache.SharedIndexInformer]*UnknownFieldError
+}
+
+// add logs and counts an informer, and adds it to the list.
+func (u *unadoptedInformers) add(inf cache.SharedIndexInformer, err *UnknownFieldError) {
+	klog.Background().Error(err, "Cannot adopt an informer of client-go")
+	registry.AddUnadopted(err.Field)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.errors == nil {
+		u.errors = map[cache.SharedIndexInformer]*UnknownFieldError{}
+	}
+	maps.DeleteFunc(u.errors, func(inf cache.SharedIndexInformer, _ *UnknownFieldError) bool { return inf.IsStopped() })
+	u.errors[inf] = err
+}
+
+// errorOf returns the error of an informer of the list, or of a wrapper of one.
+func (u *unadoptedInformers) errorOf(inf cache.SharedIndexInformer) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for listed, err := range u.errors {
+		if listed.GetStore() == inf.GetStore() {
+			return err
+		}
+	}
+	return nil
+}
+
 // informerOf returns inf, or the informer that inf wraps, if it is of this package. It finds the
 // informer by inf's store, because wrappers such as client-go's typed informers return the store of
 // the informer that they wrap. After isOff has returned true in the process, it returns errOff for
@@ -121,6 +173,9 @@ func informerOf(inf cache.SharedIndexInformer) (*informer, error) {
 		}
 		if off.Load() {
 			return nil, errOff
+		}
+		if err := unadopted.errorOf(inf); err != nil {
+			return nil, err
 		}
 	}
 	if !layoutKnown() {

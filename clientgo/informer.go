@@ -177,6 +177,7 @@ func (i *informer) RunWithContext(ctx context.Context) {
 	}
 	i.started, i.runContext = true, ctx
 	i.mu.Unlock()
+	i.applyShardSelector()
 
 	if err := i.engine.Run(ctx); err != nil {
 		logger.Error(err, "Informer stopped", "type", i.name)

@@ -273,6 +273,12 @@ var controllerMethods = []method{
 	}},
 }
 
+// shardRow calls SetShardSelector, which client-go has since v0.38.
+var shardRow = method{name: "SetShardSelector", call: func(t *testing.T, s *recordedInformer) string {
+	set := reflect.ValueOf(s.informer).MethodByName("SetShardSelector")
+	return outcome(set.Call([]reflect.Value{reflect.Zero(set.Type().In(0))})[0].Interface())
+}}
+
 // TestMethods calls every method of informers, indexers and controllers in every phase of an
 // informer, and compares the results of client-go and Weir. It fails if a later client-go adds a
 // method.
@@ -282,6 +288,9 @@ func TestMethods(t *testing.T) {
 		reflect.TypeFor[cache.Indexer]():             append(indexerMethods, newerIndexerMethods...),
 		reflect.TypeFor[cache.Controller]():          controllerMethods,
 	} {
+		if _, ok := what.MethodByName("SetShardSelector"); ok {
+			table = append(table, shardRow)
+		}
 		complete(t, what, table)
 		for _, m := range table {
 			for _, phase := range phases {

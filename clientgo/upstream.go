@@ -1,11 +1,17 @@
 package clientgo
 
 import (
+	"fmt"
 	"reflect"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/weirproject/weir/internal/core/private"
+	"github.com/weirproject/weir/internal/core/shard"
 )
 
 // client-go's interfaces grow in almost every release, and use types that earlier releases lack.
@@ -37,6 +43,39 @@ func newSyncChecker(name string) syncChecker {
 
 // completeSync makes a checker done.
 func completeSync(s syncChecker) { _ = s.(cache.Queue).Replace(nil, "") } // no object, so no error
+
+// applyShardSelector restricts the informer to the shard that SetShardSelector has set, which
+// client-go has since v0.38. It takes precedence over Options.Shard. From then on, client-go's
+// setters return an error, as after the start of its own informer.
+func (i *informer) applyShardSelector() {
+	theirs := informerStruct(i.upstreamInformer.SharedIndexInformer)
+	lock, ok := private.Field(theirs, "startedLock")
+	if !ok {
+		if f := theirs.FieldByName("shardSelector"); f.IsValid() && !f.IsNil() {
+			klog.Background().Error(ErrLayout, "Cannot read a shard selector; the informer stores all objects", "type", i.name)
+		}
+		return
+	}
+	var selector any
+	func() {
+		mu := lock.Addr().Interface().(*sync.Mutex)
+		mu.Lock()
+		defer mu.Unlock()
+		if started, ok := private.Field(theirs, "started"); ok {
+			started.SetBool(true)
+		}
+		if f, ok := private.Field(theirs, "shardSelector"); ok {
+			selector = f.Interface()
+		}
+	}()
+	if s, ok := selector.(fmt.Stringer); ok && s.String() != "" {
+		parsed, err := shard.Parse(s.String())
+		if err != nil {
+			klog.Background().Error(err, "Only the server can apply a shard selector", "type", i.name)
+		}
+		i.engine.SetShard(s.String(), parsed.Keep())
+	}
+}
 
 // InformerName is the interface of *cache.InformerName, which client-go has since v0.36.
 type InformerName interface {

@@ -29,7 +29,9 @@ func TestUpstreamMethods(t *testing.T) {
 		ours     reflect.Type
 		promoted map[string]string
 	}{
-		{reflect.TypeFor[cache.SharedIndexInformer](), reflect.TypeFor[*informer](), map[string]string{"HasSyncedChecker": completed}},
+		{reflect.TypeFor[cache.SharedIndexInformer](), reflect.TypeFor[*informer](), map[string]string{
+			"HasSyncedChecker": completed, "SetShardSelector": "is read back at Run, and fails after the informer has started",
+		}},
 		{reflect.TypeFor[cache.Controller](), reflect.TypeFor[controller](), map[string]string{"HasSyncedChecker": completed}},
 		{reflect.TypeFor[cache.Indexer](), reflect.TypeFor[*indexer](), nil},
 		{reflect.TypeFor[cache.ResourceEventHandlerRegistration](), reflect.TypeFor[*registration](), map[string]string{"HasSyncedChecker": completed}},

@@ -27,6 +27,7 @@ func (collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range descriptions {
 		to <- d
 	}
+	to <- unadoptedDesc
 }
 
 // Collect implements prometheus.Collector.
@@ -38,6 +39,9 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		i.handlers()
 		i.comparison()
 	})
+	for field, n := range registry.Unadopted() {
+		to <- prometheus.MustNewConstMetric(unadoptedDesc, prometheus.CounterValue, float64(n), valid(field))
+	}
 }
 
 func eachInformer(to chan<- prometheus.Metric, send func(*informer)) {

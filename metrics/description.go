@@ -55,6 +55,9 @@ var (
 	handlerSyncedDesc = describe("handler_synced", "1 after the handler has handled every object of the informer's first list, and every object that was stored when the handler was added.", "handler")
 )
 
+// unadoptedDesc has other labels than the metrics of a running informer.
+var unadoptedDesc = prometheus.NewDesc(prefix+"unadopted_total", "Informers that the drop-in returned as client-go's, because it does not know a field of theirs.", []string{"field"}, nil)
+
 // digits returns the 15 least significant digits of a resourceVersion, like client-go's
 // informer_store_resource_version. A float64 represents 15 digits exactly. A resourceVersion may
 // exceed 64 bits, so digits takes the digits from its text. It returns false if the resourceVersion

@@ -17,6 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/core/registry"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 var (
@@ -161,6 +162,14 @@ func (e *Engine) Reflect(src source.Source, scope store.Scope, labels, fields st
 	}
 	m.reflector = reflector.New(src, sink, cfg)
 	e.members = append(e.members, m)
+}
+
+// SetShard restricts all reflectors to a shard; see reflector.Config.SetShard. It must be called
+// before Run, and not concurrently with other methods.
+func (e *Engine) SetShard(selector string, keep func(*wire.Meta) bool) {
+	for _, m := range e.members {
+		m.reflector.SetShard(selector, keep)
+	}
 }
 
 // Run runs the reflectors and calls the handlers. It blocks until ctx ends and then returns nil. If

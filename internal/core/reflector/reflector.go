@@ -42,6 +42,11 @@ func New(src source.Source, sink Sink, cfg Config) *Reflector {
 	}
 }
 
+// SetShard calls SetShard of the reflector's Config. It must be called before Run.
+func (r *Reflector) SetShard(selector string, keep func(*wire.Meta) bool) {
+	r.cfg.SetShard(selector, keep)
+}
+
 func (r *Reflector) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
