@@ -203,13 +203,8 @@ func shownOf[T any](objects []T) string {
 	return outcome(all)
 }
 
-// untypedFactory is a dynamic or a metadata factory.
-type untypedFactory interface {
-	Start(stop <-chan struct{})
-	ForResource(schema.GroupVersionResource) informers.GenericInformer
-	WaitForCacheSync(stop <-chan struct{}) map[schema.GroupVersionResource]bool
-	Shutdown()
-}
+// untypedFactory is a dynamic or a metadata factory: both interfaces have the same methods.
+type untypedFactory = dynamicinformer.DynamicSharedInformerFactory
 
 var resourceCalls = []factoryCall[untypedFactory]{
 	{name: "Start", call: func(t *testing.T, f untypedFactory) string {
@@ -233,6 +228,26 @@ var resourceCalls = []factoryCall[untypedFactory]{
 		f.Start(e.Done())
 		f.ForResource(secrets)
 		return outcome(none, syncedResources(f.WaitForCacheSync(e.Done())))
+	}},
+	{name: "StartWithContext", call: func(t *testing.T, f untypedFactory) string {
+		inf := f.ForResource(configMaps).Informer()
+		if later, ok := f.(interface{ StartWithContext(context.Context) }); ok { // since v0.38
+			later.StartWithContext(newEnding(t))
+			return held(t, inf)
+		}
+		return ""
+	}},
+	{name: "WaitForCacheSyncWithContext", call: func(t *testing.T, f untypedFactory) string {
+		wait := reflect.ValueOf(f).MethodByName("WaitForCacheSyncWithContext") // since v0.38
+		if !wait.IsValid() {
+			return ""
+		}
+		e := newEnding(t)
+		f.ForResource(configMaps)
+		f.Start(e.Done())
+		f.ForResource(secrets)
+		result := wait.Call([]reflect.Value{reflect.ValueOf(e)})[0]
+		return outcome(syncedResources(result.FieldByName("Synced").Interface().(map[schema.GroupVersionResource]bool)), result.FieldByName("Err").Interface())
 	}},
 	{name: "Shutdown", call: func(t *testing.T, f untypedFactory) string {
 		e := newEnding(t)
@@ -331,11 +346,8 @@ func calls[F any](t *testing.T, table []factoryCall[F], theirs func([]option) F,
 	}
 }
 
-// These conversions compile only if untypedFactory has all methods of both interfaces.
-var (
-	_ = (dynamicinformer.DynamicSharedInformerFactory)(untypedFactory(nil))
-	_ = (metadatainformer.SharedInformerFactory)(untypedFactory(nil))
-)
+// This conversion compiles only if untypedFactory has all methods of the metadata factory.
+var _ = (metadatainformer.SharedInformerFactory)(untypedFactory(nil))
 
 // TestFactoryError checks that the constructors of factories return an error for an invalid config.
 func TestFactoryError(t *testing.T) {
