@@ -39,8 +39,8 @@ func TestInformers(t *testing.T) {
 				for name, client := range map[string]kubernetes.Interface{"json": ts.typed, "protobuf": ts.protobuf} {
 					f := informers.NewSharedInformerFactory(client, 0)
 					stores[name] = f.Core().V1().Pods().Informer().GetStore()
-					f.StartWithContext(ctx)
-					f.WaitForCacheSyncWithContext(ctx)
+					f.Start(ctx.Done())
+					f.WaitForCacheSync(ctx.Done())
 					factories = append(factories, f)
 				}
 				df := dynamicinformer.NewDynamicSharedInformerFactory(ts.dynamic, 0)
