@@ -8,8 +8,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,9 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
 
-	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/e2e/programs/report"
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
@@ -39,7 +35,7 @@ const certificates = 20
 func certify(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, podsim.New(0, 1))
 	c := certManager{w, t, dynamic.NewForConfigOrDie(w.cluster.Config())}
-	c.install(ctx)
+	c.installDefinitions(t, ctx, "cert-manager", "github.com/cert-manager/cert-manager", "deploy/crds/*.yaml")
 	c.fill(ctx)
 	s, err := start(binary, w.kubeconfig)
 	check.NoError(t, err)
@@ -80,44 +76,9 @@ type certManager struct {
 const certNamespace = "certificates"
 
 var (
-	definitions         = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	issuerResource      = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "issuers"}
 	certificateResource = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}
 )
-
-// install creates the CustomResourceDefinitions in cert-manager's module, and waits until their
-// resources are served.
-func (c certManager) install(ctx context.Context) {
-	c.t.Helper()
-	dir, err := cluster.GoCommand(ctx, "cert-manager", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
-	check.NoError(c.t, err)
-	files, err := filepath.Glob(filepath.Join(dir, "deploy", "crds", "*.yaml"))
-	if err != nil || len(files) == 0 {
-		c.t.Fatalf("no definitions in %s: %v", dir, err)
-	}
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		var crd unstructured.Unstructured
-		if err == nil {
-			err = yaml.Unmarshal(raw, &crd.Object)
-		}
-		if err == nil {
-			_, err = c.objects.Resource(definitions).Create(ctx, &crd, metav1.CreateOptions{})
-		}
-		if err != nil {
-			c.t.Fatalf("%s: %v", file, err)
-		}
-	}
-	for _, resource := range []schema.GroupVersionResource{
-		issuerResource, certificateResource, {Group: "cert-manager.io", Version: "v1", Resource: "certificaterequests"},
-		{Group: "cert-manager.io", Version: "v1", Resource: "clusterissuers"},
-	} {
-		testenv.EventuallyNoError(c.t, ctx, resource.Resource+" are served", func() error {
-			_, err := c.objects.Resource(resource).List(ctx, metav1.ListOptions{})
-			return err
-		})
-	}
-}
 
 // fill creates a namespace with unrelated Secrets, a CA and Certificates of the CA.
 func (c certManager) fill(ctx context.Context) {

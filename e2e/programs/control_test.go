@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
-	"sigs.k8s.io/yaml"
 
 	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/internal/testing/check"
@@ -63,14 +62,10 @@ type lives struct {
 
 // define creates the CustomResourceDefinition of widgets, and waits until widgets are served.
 func (l *lives) define(ctx context.Context) {
-	l.create(ctx, "", definitions, `
+	l.world.define(l.t, ctx, `
 		{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.programs.example.com}, spec: {
 		  group: programs.example.com, scope: Namespaced, names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList},
 		  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}`)
-	testenv.EventuallyNoError(l.t, ctx, "widgets are served", func() error {
-		_, err := l.dynamic.Resource(widgets).List(ctx, metav1.ListOptions{})
-		return err
-	})
 }
 
 // begin creates the namespace and the objects in it.
@@ -205,13 +200,7 @@ var (
 
 func (l *lives) create(ctx context.Context, namespace string, resource schema.GroupVersionResource, text string) *unstructured.Unstructured {
 	l.t.Helper()
-	o := &unstructured.Unstructured{}
-	err := yaml.Unmarshal([]byte(strings.ReplaceAll(text, "\t", " ")), &o.Object)
-	if err == nil {
-		o, err = l.dynamic.Resource(resource).Namespace(namespace).Create(ctx, o, metav1.CreateOptions{})
-	}
-	check.NoError(l.t, err)
-	return o
+	return createYAML(l.t, ctx, l.dynamic.Resource(resource).Namespace(namespace), text)
 }
 
 func (l *lives) own(ctx context.Context, name string, owner *unstructured.Unstructured) {

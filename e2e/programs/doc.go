@@ -11,14 +11,16 @@
 // - kube-scheduler must bind the same pods to the same nodes.
 // - kube-controller-manager must produce the expected objects after each step of a script.
 // - cert-manager must issue the same certificates.
+// - Cluster API must create the same Machines and report the same status.
 //
-// The API server restarts while CoreDNS runs.
+// The API server restarts while CoreDNS and Cluster API run.
 //
 // Each program has a directory with a module that requires the program, a main package, and a file
 // "changes" with the changed expressions. The repository contains no other code of the program. The
 // main package starts the tested part of the program. If the program only reads, the main package
 // also reports the program's objects (see package report). The program is built twice from the
-// module cache, unchanged and changed.
+// module cache, unchanged and changed. Cluster API's own main package is built, because Cluster API
+// sets up its manager there; the file added.go reports how the program uses the drop-in.
 //
 // The modules of most programs require client-go 0.37. Two programs need more changes of their
 // requirements:

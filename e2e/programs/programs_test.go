@@ -42,6 +42,7 @@ func TestPrograms(t *testing.T) {
 		{"kube-controller-manager", writer(control)},
 		{"cert-manager", writer(certify)},
 		{"coredns", resolves},
+		{"cluster-api", writer(provision)},
 	} {
 		t.Run(of.program, func(t *testing.T) {
 			p := &program{name: of.program}
