@@ -55,8 +55,8 @@ func New(c *cache.Config) cache.Controller {
 	// client-go's Controller always runs a client-go Reflector. The List of that Reflector fails, and
 	// its watch error handler then runs Weir's Reflector until the context ends.
 	cfg.ListerWatcher, cfg.WatchErrorHandler = &cache.ListWatch{
-		ListFunc:  func(metav1.ListOptions) (runtime.Object, error) { return nil, errReplaced },
-		WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return nil, errReplaced },
+		ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, errReplaced },
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return nil, errReplaced },
 	}, nil
 	cfg.WatchErrorHandlerWithContext = func(ctx context.Context, _ *cache.Reflector, _ error) { r.RunWithContext(ctx) }
 	out.Controller, out.reflector = cache.New(&cfg), r

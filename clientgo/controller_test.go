@@ -59,10 +59,12 @@ func (p *program) process(obj any, initial bool) error {
 // controllers contains the ways to run a program's process function. All of them must behave alike.
 var controllers = map[string]func(c *cache.Config, known cache.KeyListerGetter) cache.Controller{
 	"client-go": func(c *cache.Config, known cache.KeyListerGetter) cache.Controller {
+		//lint:ignore SA1019 the oldest client-go lacks its replacement
 		c.Queue = cache.NewRealFIFO(cache.MetaNamespaceKeyFunc, known, nil)
 		return cache.New(c)
 	},
 	"client-go's RealFIFO": func(c *cache.Config, known cache.KeyListerGetter) cache.Controller {
+		//lint:ignore SA1019 the oldest client-go lacks its replacement
 		c.Queue = cache.NewRealFIFO(cache.MetaNamespaceKeyFunc, known, nil)
 		return New(c)
 	},
@@ -240,6 +242,7 @@ func TestInformerConstructors(t *testing.T) {
 	type newInformer func(cache.ListerWatcher, cache.ResourceEventHandler) (cache.Store, cache.Controller)
 	for name, build := range map[string]newInformer{
 		"client-go, NewInformer": func(lw cache.ListerWatcher, h cache.ResourceEventHandler) (cache.Store, cache.Controller) {
+			//lint:ignore SA1019 programs call it
 			return cache.NewInformer(lw, &corev1.Pod{}, 0, h)
 		},
 		"NewInformer": func(lw cache.ListerWatcher, h cache.ResourceEventHandler) (cache.Store, cache.Controller) {
@@ -249,6 +252,7 @@ func TestInformerConstructors(t *testing.T) {
 			return NewIndexerInformer(lw, &corev1.Pod{}, 0, h, byNode)
 		},
 		"client-go, NewTransformingInformer": func(lw cache.ListerWatcher, h cache.ResourceEventHandler) (cache.Store, cache.Controller) {
+			//lint:ignore SA1019 programs call it
 			return cache.NewTransformingInformer(lw, &corev1.Pod{}, 0, h, labeled)
 		},
 		"NewTransformingInformer": func(lw cache.ListerWatcher, h cache.ResourceEventHandler) (cache.Store, cache.Controller) {

@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -24,8 +25,8 @@ func TestControllerBackpressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch.NewFake() // without a buffer
 		lw := &cache.ListWatch{
-			ListFunc:  func(metav1.ListOptions) (runtime.Object, error) { return podList("10"), nil },
-			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return w, nil },
+			ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return podList("10"), nil },
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return w, nil },
 		}
 		gate := make(chan struct{})
 		p := newProgram()
