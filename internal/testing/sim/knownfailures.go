@@ -11,6 +11,7 @@ var clientGoFails = map[string]string{
 	"handler-stale":   "a relist under the same resourceVersion is delivered as an update from an object that the handler never saw",
 	"back":            "the store takes the version that comes last",
 	"read-back":       "the store takes the version that comes last",
+	"relist-is-whole": "the store takes the version that comes last",
 	"order":           "an event that comes twice is delivered twice",
 	"spurious-delete": "an event that comes twice is delivered twice",
 	"progress":        "a watch whose connection stands still is never given up",
