@@ -288,10 +288,11 @@ func TestShadowFails(t *testing.T) {
 				inf := NewSharedIndexInformerWithOptions(source, &corev1.Pod{}, 0, nil, Options{Shadow: mode}).(*shadowed)
 				check.NoError(t, inf.shadow.SetTransform(guarded(panics)))
 				got := observe(t, inf)
-				runSynced(t, inf)
+				stop := runSynced(t, inf)
 				got.waitCount(t, 1)
 				time.Sleep(time.Hour)
 				check.Equal(t, len(inf.GetStore().ListKeys()), 1, "objects")
+				stop() // before Shutdown, after which calls of the source would block
 			})
 		})
 	}
