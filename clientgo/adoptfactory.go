@@ -18,7 +18,7 @@ import (
 // AdoptFactory makes the accessors of a factory that informer-gen has generated return informers of
 // this package, and returns the same factory. It works with the factories of any module:
 //
-//	factory := clientgo.AdoptFactory(externalversions.NewSharedInformerFactory(client, resync))
+//	factory := clientgo.AdoptFactory(informers.NewSharedInformerFactory(client, resync))
 //
 // Call it before the program requests informers from the factory; those that it has requested
 // before remain as they are. Build the client from a config that was passed to Wrap. Namespace,
