@@ -35,6 +35,10 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 )
 
+// SharedInformerFactory is client-go's interface. A file that also declares variables of this type
+// can import this package under the name of package informers, and keep its other lines.
+type SharedInformerFactory = informers.SharedInformerFactory
+
 // NewSharedInformerFactory returns a factory like that of informers.NewSharedInformerFactory, for
 // cfg's server. It copies cfg and sends no request before Start. It returns an error if cfg is nil
 // or invalid.

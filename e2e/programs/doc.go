@@ -13,7 +13,7 @@
 // - cert-manager must issue the same certificates.
 // - Cluster API must create the same Machines and report the same status.
 //
-// The API server restarts while CoreDNS and Cluster API run.
+// The API server restarts while CoreDNS, Cluster API and Traefik run.
 //
 // Each program has a directory with a module that requires the program, a main package, and a file
 // "changes" with the changed expressions. The repository contains no other code of the program. The
@@ -22,7 +22,7 @@
 // module cache, unchanged and changed. Cluster API's own main package is built, because Cluster API
 // sets up its manager there; the file added.go reports how the program uses the drop-in.
 //
-// The modules of most programs require client-go 0.37. Two programs need more changes of their
+// The modules of most programs require client-go 0.37. Three programs need more changes of their
 // requirements:
 //
 //   - The descheduler's own go.mod replaces k8s.io/kube-openapi, because the required version is
@@ -30,6 +30,8 @@
 //     client-go 0.37, the descheduler also needs k8s.io/component-helpers 0.37.
 //   - The directory of external-dns replaces github.com/openshift/api, because the required version
 //     is not available. Version 0.23 of external-dns needs Go 1.27.
+//   - Traefik's go.mod replaces a module by one of its directories, which the module proxy does not
+//     have. The directory traefik/ext has a module with the same two empty types.
 //
 // Knative serving 0.51 cannot be built: the module proxy does not have the versions of
 // knative.dev/pkg, networking, caching and hack that it requires.

@@ -19,6 +19,9 @@ import (
 // program that reports all pods.
 type observer struct {
 	args []string // command line arguments of the program
+	// warmUp is set if the program's first run writes objects. The unchanged program then runs once
+	// before the measurement.
+	warmUp bool
 	// prepare creates objects that the program needs in addition to the pods. It returns additional
 	// command line arguments. It may be nil.
 	prepare func(t *testing.T, ctx context.Context, w *world) (args []string)
@@ -41,6 +44,9 @@ func (o observer) try(t *testing.T, ctx context.Context, plain, changed string) 
 	}
 	if o.change == nil {
 		o.change = func(t *testing.T, ctx context.Context, w *world) []string { return []string{w.churn(t, ctx, 300)} }
+	}
+	if o.warmUp {
+		o.measure(t, ctx, w, plain)
 	}
 	before, after = o.measure(t, ctx, w, plain), o.measure(t, ctx, w, changed)
 	o.compare(t, ctx, w, plain, changed)

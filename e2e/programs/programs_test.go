@@ -43,6 +43,7 @@ func TestPrograms(t *testing.T) {
 		{"cert-manager", writer(certify)},
 		{"coredns", resolves},
 		{"cluster-api", writer(provision)},
+		{"traefik", routes},
 	} {
 		t.Run(of.program, func(t *testing.T) {
 			p := &program{name: of.program}
