@@ -42,10 +42,12 @@ func withoutContexts[L runtime.Object](c client[L], change func(*metav1.ListOpti
 		change = func(*metav1.ListOptions) {}
 	}
 	return &cache.ListWatch{
+		//lint:ignore SA1019 older generated code sets it
 		ListFunc: func(o metav1.ListOptions) (runtime.Object, error) {
 			change(&o)
 			return c.List(context.TODO(), o)
 		},
+		//lint:ignore SA1019 older generated code sets it
 		WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) {
 			change(&o)
 			return c.Watch(context.TODO(), o)
@@ -226,6 +228,7 @@ func TestRequestsBesideMarks(t *testing.T) {
 	cfg = capturing(capturing(cfg)) // twice, as in a program whose parts call Wrap
 	l := contextlessListWatch(cfg)
 	typed := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("one")
+	//lint:ignore SA1019 older generated code sets ListFunc
 	l.lw = cache.ToListerWatcherWithContext(&cache.ListWatch{ListFunc: func(o metav1.ListOptions) (runtime.Object, error) {
 		if l.markings[verbList].Load() != byMark {
 			return typed.List(context.TODO(), o)

@@ -34,6 +34,7 @@ type tampering struct {
 }
 
 func (f tampering) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	//lint:ignore SA1019 a fake ListerWatcher needs no context
 	all, err := f.ListerWatcher.Watch(o)
 	if err != nil {
 		return nil, err
