@@ -28,14 +28,14 @@ func TestDropIn(t *testing.T) {
 	check.NoError(t, err)
 	defer server.Close()
 	for name, test := range map[string]struct {
-		prepare func(*rest.Config)
+		prepare func(*rest.Config) *rest.Config
 		make    func(cache.ListerWatcher) cache.SharedIndexInformer
 		want    report.DropIn
 	}{
-		"client-go": {func(*rest.Config) {}, func(lw cache.ListerWatcher) cache.SharedIndexInformer {
+		"client-go": {nil, func(lw cache.ListerWatcher) cache.SharedIndexInformer {
 			return cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
 		}, report.DropIn{}},
-		"without Wrap": {func(*rest.Config) {}, func(lw cache.ListerWatcher) cache.SharedIndexInformer {
+		"without Wrap": {nil, func(lw cache.ListerWatcher) cache.SharedIndexInformer {
 			return clientgo.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
 		}, report.DropIn{Informers: 1}},
 		"only Wrap": {clientgo.Wrap, func(lw cache.ListerWatcher) cache.SharedIndexInformer {
@@ -47,7 +47,9 @@ func TestDropIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := rest.CopyConfig(server.Config())
-			test.prepare(cfg)
+			if test.prepare != nil {
+				test.prepare(cfg)
+			}
 			pods := kubernetes.NewForConfigOrDie(cfg).CoreV1().RESTClient()
 			informer := test.make(cache.NewListWatchFromClient(pods, "pods", metav1.NamespaceAll, fields.Everything()))
 			ctx, cancel := context.WithCancel(t.Context())
