@@ -110,8 +110,11 @@ func (c *comparison) observe(s side, key string, v sighting, fields func() []str
 		v.at = max(v.at, last|1) // a tombstone has the resourceVersion of some earlier version
 	}
 	n, found := slices.BinarySearchFunc(k.ahead, v.at, func(a sighting, at position) int { return cmp.Compare(a.at, at) })
-	if m := slices.IndexFunc(k.ahead, func(a sighting) bool { return a.at.gone() }); m >= 0 && v.at.gone() && v.at < other.at {
-		n, found = m, true // the same deletion, of which one side received a tombstone
+	if v.at.gone() && !found && v.at < other.at {
+		// Of the next deletion, this side has received a tombstone.
+		if m := slices.IndexFunc(k.ahead[n:], func(a sighting) bool { return a.at.gone() }); m >= 0 {
+			n, found = n+m, true
+		}
 	}
 	only := [2]*atomic.Int64{&c.counts.OnlyWeir, &c.counts.OnlyClientGo}
 	switch {
