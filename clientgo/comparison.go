@@ -116,7 +116,6 @@ func (c *comparison) observe(s side, key string, v sighting, fields func() []str
 			n, found = n+m, true
 		}
 	}
-	only := [2]*atomic.Int64{&c.counts.OnlyWeir, &c.counts.OnlyClientGo}
 	switch {
 	case v.at == last:
 		return // a resync
@@ -129,7 +128,7 @@ func (c *comparison) observe(s side, key string, v sighting, fields func() []str
 		}
 	case v.at > other.at: // s leads
 		if other.at > last {
-			only[1-s].Add(int64(len(k.ahead)))
+			c.only(1 - s).Add(int64(len(k.ahead)))
 			k.ahead = nil
 		}
 		if k.ahead = append(k.ahead, v); len(k.ahead) > maxAhead {
@@ -137,7 +136,7 @@ func (c *comparison) observe(s side, key string, v sighting, fields func() []str
 			k.ahead = slices.Delete(k.ahead, 1, 2) // the oldest decides when the other side is late
 		}
 	case found:
-		only[1-s].Add(int64(n))
+		c.only(1 - s).Add(int64(n))
 		c.counts.Events.Add(1)
 		if theirs := k.ahead[n].hash; theirs != 0 && v.hash != 0 {
 			c.counts.Objects.Add(1)
@@ -147,8 +146,8 @@ func (c *comparison) observe(s side, key string, v sighting, fields func() []str
 		}
 		k.ahead = k.ahead[n+1:]
 	default: // the other side has gone past v without it
-		only[1-s].Add(int64(n))
-		only[s].Add(1)
+		c.only(1 - s).Add(int64(n))
+		c.only(s).Add(1)
 		k.ahead = k.ahead[n:]
 	}
 	k.last[s] = v
@@ -188,7 +187,9 @@ func (c *comparison) judge(now time.Time, state [2]progress, report func(key, ki
 			gone++
 		}
 		if kind, of := c.difference(now, k); kind != "" {
-			if kind != equal {
+			if kind == equal {
+				c.only(1 - of).Add(int64(len(k.ahead)))
+			} else {
 				c.counts.Differences.Add(1)
 				report(key, kind, of, k)
 			}
@@ -203,6 +204,11 @@ func (c *comparison) judge(now time.Time, state [2]progress, report func(key, ki
 		clear(c.open)
 		clear(c.settled)
 	}
+}
+
+// only returns the count of the versions that only one side delivered.
+func (c *comparison) only(s side) *atomic.Int64 {
+	return [2]*atomic.Int64{&c.counts.OnlyWeir, &c.counts.OnlyClientGo}[s]
 }
 
 // equal is the kind of a key that both sides have deleted.

@@ -133,14 +133,13 @@ func NewInformerWithOptions(options cache.InformerOptions) (cache.Store, cache.C
 }
 
 func newHandledInformer(o cache.InformerOptions) (cache.Indexer, cache.Controller) {
-	lw, captures := capturable(o.ListerWatcher)
 	if isOff(&Options{}) {
-		o.ListerWatcher = lw
+		o.ListerWatcher, _ = capturable(o.ListerWatcher)
 		store, controller := cache.NewInformerWithOptions(o)
 		return store.(cache.Indexer), controller // every store of client-go's informers is an indexer
 	}
-	i := newInformer(lw, o.ObjectType, o.ResyncPeriod, o.Indexers, "", Options{
-		NoCapture: !captures, ListWatch: weir.ListWatch{WatchTimeout: max(o.MinWatchTimeout, minWatchTimeout)},
+	i := newInformer(o.ListerWatcher, o.ObjectType, o.ResyncPeriod, o.Indexers, "", Options{
+		ResyncOnRelist: true, ListWatch: weir.ListWatch{WatchTimeout: max(o.MinWatchTimeout, minWatchTimeout)},
 	})
 	_ = i.SetTransform(o.Transform) // returns an error only after the start
 	added, err := i.AddEventHandler(o.Handler)

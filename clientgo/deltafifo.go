@@ -34,12 +34,13 @@ import (
 type DeltaFIFO struct {
 	*cache.DeltaFIFO
 	options cache.DeltaFIFOOptions
+	real    bool // as client-go's RealFIFO, it passes deletions of unknown objects to Process
 }
 
 // NewDeltaFIFOWithOptions replaces client-go's function of the same name. The options have
 // client-go's meaning.
 func NewDeltaFIFOWithOptions(opts cache.DeltaFIFOOptions) *DeltaFIFO {
-	return &DeltaFIFO{cache.NewDeltaFIFOWithOptions(opts), opts}
+	return &DeltaFIFO{DeltaFIFO: cache.NewDeltaFIFOWithOptions(opts), options: opts}
 }
 
 // NewDeltaFIFO replaces client-go's function of the same name.
@@ -49,9 +50,11 @@ func NewDeltaFIFO(keyFunc cache.KeyFunc, known cache.KeyListerGetter) *DeltaFIFO
 
 // NewRealFIFO replaces client-go's function of the same name. transform may be nil.
 func NewRealFIFO(keyFunc cache.KeyFunc, known cache.KeyListerGetter, transform cache.TransformFunc) *DeltaFIFO {
-	return NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{
+	f := NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{
 		KeyFunction: keyFunc, KnownObjects: known, Transformer: transform, EmitDeltaTypeReplaced: true,
 	})
+	f.real = true
+	return f
 }
 
 // processor is a StreamingStore that passes each object to a process function.
@@ -82,7 +85,7 @@ func (p *processor) Delete(obj any) error {
 		_, exists, err = known.GetByKey(key)
 		exists = exists || err != nil
 	}
-	if !exists {
+	if !exists && !p.fifo.real {
 		return nil
 	}
 	return p.receive(cache.Deleted, obj)

@@ -100,7 +100,8 @@ var _ cache.SharedIndexInformer = (*informer)(nil)
 func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, description string, opts Options) *informer {
 	example = nonNil(example)
 	values := codec.Of(example)
-	if t := values.Type(); t == nil || !hasWireForm(t) {
+	lw, captures := capturable(lw)
+	if t := values.Type(); !captures || t == nil || !hasWireForm(t) {
 		opts.NoCapture = true
 	}
 	opts.DetectMutation = opts.DetectMutation || checks.DetectMutations()

@@ -44,10 +44,14 @@ type storeSink struct {
 	replacing bool
 	streaming StreamingStore // receives the objects of the current list, or is nil
 	// listed contains the objects of the current list if streaming is nil. index contains their
-	// positions in listed by key, because a page that broke off is received twice.
+	// positions in listed, because a page that broke off is received twice.
 	listed []any
-	index  map[string]int
+	index  map[listedKey]int
 }
+
+// listedKey identifies an object of a list. A list of several kinds or clusters may have several
+// objects of one name, which the store's KeyFunc distinguishes.
+type listedKey struct{ name, uid string }
 
 func (s *storeSink) ResourceVersion() string { return s.version }
 
@@ -68,7 +72,7 @@ func (s *storeSink) Take(t wire.EventType, m *wire.Meta, raw []byte, value any) 
 		}
 	}
 	if s.replacing {
-		return s.list(t, key, value)
+		return s.list(t, listedKey{key, string(m.UID)}, value)
 	}
 	s.event = string(m.ResourceVersion)
 	store := s.reflector.store
@@ -90,7 +94,7 @@ func (s *storeSink) Take(t wire.EventType, m *wire.Meta, raw []byte, value any) 
 }
 
 // list adds an object to the current list.
-func (s *storeSink) list(t wire.EventType, key string, value any) error {
+func (s *storeSink) list(t wire.EventType, key listedKey, value any) error {
 	if s.streaming != nil {
 		if err := s.streaming.AddListed(value); err != nil {
 			s.fail(err)
@@ -115,7 +119,7 @@ func (s *storeSink) list(t wire.EventType, key string, value any) error {
 func (s *storeSink) fail(err error) { s.err = fmt.Errorf("unable to sync list result: %w", err) }
 
 func (s *storeSink) BeginReplace(bool) {
-	s.replacing, s.streaming, s.listed, s.index = true, nil, []any{}, map[string]int{}
+	s.replacing, s.streaming, s.listed, s.index = true, nil, []any{}, map[listedKey]int{}
 	if store, ok := s.reflector.store.(StreamingStore); ok && s.reflector.version.Load() == nil {
 		s.streaming = store
 		store.BeginList()

@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
@@ -59,6 +61,41 @@ func TestReflectorCaptured(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWithoutCapture checks that shared informers use the objects that a filtering ListerWatcher
+// returns.
+func TestWithoutCapture(t *testing.T) {
+	server := serve(t, apiserver.Options{Pods: 3})
+	for name, construct := range map[string]func(cache.ListerWatcher) cache.SharedIndexInformer{
+		"constructed": func(lw cache.ListerWatcher) cache.SharedIndexInformer {
+			return NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
+		},
+		"adopted": func(lw cache.ListerWatcher) cache.SharedIndexInformer {
+			return Adopt(cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inf := construct(WithoutCapture(podsOf(capturing(server.Config()))))
+			runSynced(t, inf)
+			check.Equal(t, len(inf.GetStore().ListKeys()), 3, "objects")
+			check.Equal(t, inf.(*informer).stats.BodyBytes.Load(), 0, "captured bytes")
+		})
+	}
+}
+
+// TestListOfSameNames checks that a list of several kinds reaches a store whose keys are uids.
+func TestListOfSameNames(t *testing.T) {
+	store := cache.NewStore(func(obj any) (string, error) { return string(obj.(metav1.Object).GetUID()), nil })
+	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []corev1.Pod{
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "1", ResourceVersion: "3"}},
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "2", ResourceVersion: "4"}},
+	}}
+	runReflector(t, NewReflector(&cache.ListWatch{
+		ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list.DeepCopy(), nil },
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+	}, nil, store, 0))
+	eventually(t, func() bool { return len(store.ListKeys()) == 2 })
 }
 
 // streamStore is a StreamingStore that records its calls.
