@@ -25,9 +25,9 @@ type ListerWatcher interface {
 
 // Reflect is Mirror for code that has no rest.Config, but only a ListerWatcher. Record.Value
 // contains the objects that lw returns; the client of lw decodes them, so a list is in memory while
-// Reflect passes its objects to the sink. Objects of another type than T are skipped: those of a list
-// are counted in Status.Skipped, and those of events are logged. Otherwise, Reflect calls the sink,
-// retries, blocks and returns like Mirror. It does not return before an active call of lw has
+// Reflect passes its objects to the sink. Objects of another type than T are skipped: those of a
+// list are counted in Status.Skipped, and those of events are logged. Otherwise, Reflect calls the
+// sink, retries, blocks and returns like Mirror. It does not return before an active call of lw has
 // returned.
 //
 // opts may have at most one selector, which Reflect passes to lw in the ListOptions, and no

@@ -217,8 +217,8 @@ const equal = "equal"
 // difference returns the kind of a key's difference if it counts, and the side whose versions are
 // wrong; for different content it may be either. A side that lags is given time:
 //   - until its informer has received the version for shadowGrace, or for stallLimit in all;
-//   - until its handler was outside a call after that: the event may wait for a slow handler, which is
-//     nearly always in a call.
+//   - until the handlers of both sides were outside a call after that: the event, or the other side's
+//     next event, may wait for a slow handler, which is nearly always in a call.
 func (c *comparison) difference(now time.Time, k *openKey) (kind string, of side) {
 	const full = int(shadowGrace/judgeEvery) + 1
 	if len(c.window) < full {
@@ -243,7 +243,9 @@ func (c *comparison) difference(now time.Time, k *openKey) (kind string, of side
 		return "", 0
 	}
 	late, reached := now.Sub(k.ahead[0].seen), c.window[0][of].reached
-	drained := slices.ContainsFunc(c.window[1:], func(p [2]progress) bool { return p[of].idle })
+	// A side that leads for this key may be behind for its deletion, which the other side has skipped.
+	drained := slices.ContainsFunc(c.window[1:], func(p [2]progress) bool { return p[of].idle }) &&
+		slices.ContainsFunc(c.window[1:], func(p [2]progress) bool { return p[1-of].idle })
 	switch {
 	case reached == 0 || !drained || late < shadowGrace || late < stallLimit && reached < k.ahead[0].at.resourceVersion():
 		return "", 0

@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"context"
 	"reflect"
 	"sync"
 	"time"
@@ -110,6 +111,11 @@ func newResourceFactory(theirs dynamicinformer.DynamicSharedInformerFactory, s s
 		}
 	}
 	return f
+}
+
+// StartWithContext is Start with a context.
+func (f *resourceFactory) StartWithContext(ctx context.Context) {
+	startWithContext(ctx, f.DynamicSharedInformerFactory)
 }
 
 // ForResource returns the informer of a resource. If the server does not serve the resource, Err

@@ -231,11 +231,12 @@ var resourceCalls = []factoryCall[untypedFactory]{
 	}},
 	{name: "StartWithContext", call: func(t *testing.T, f untypedFactory) string {
 		inf := f.ForResource(configMaps).Informer()
-		if later, ok := f.(interface{ StartWithContext(context.Context) }); ok { // since v0.38
+		if later, ok := f.(interface{ StartWithContext(context.Context) }); ok { // dynamic: since v0.38
 			later.StartWithContext(newEnding(t))
-			return held(t, inf)
+		} else {
+			f.Start(newEnding(t).Done())
 		}
-		return ""
+		return held(t, inf)
 	}},
 	{name: "WaitForCacheSyncWithContext", call: func(t *testing.T, f untypedFactory) string {
 		wait := reflect.ValueOf(f).MethodByName("WaitForCacheSyncWithContext") // since v0.38

@@ -84,12 +84,16 @@ func (f *Generated[C, F]) Start(stop <-chan struct{}) { f.theirs.Start(stop) }
 
 // StartWithContext starts the informers that the program has requested and that do not run yet.
 // They run until the context ends. StartWithContext does not block.
-func (f *Generated[C, F]) StartWithContext(ctx context.Context) {
-	if theirs, ok := f.theirs.(interface{ StartWithContext(context.Context) }); ok { // since v0.36
-		theirs.StartWithContext(ctx)
+func (f *Generated[C, F]) StartWithContext(ctx context.Context) { startWithContext(ctx, f.theirs) }
+
+// startWithContext calls StartWithContext of a factory or, if the factory is of an older release
+// and lacks it, Start.
+func startWithContext(ctx context.Context, factory interface{ Start(<-chan struct{}) }) {
+	if later, ok := factory.(interface{ StartWithContext(context.Context) }); ok {
+		later.StartWithContext(ctx)
 		return
 	}
-	f.theirs.Start(ctx.Done())
+	factory.Start(ctx.Done())
 }
 
 // Shutdown blocks until the informers have stopped. It does not stop them: the caller must close

@@ -21,21 +21,12 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/engine"
 	"github.com/weirproject/weir/internal/testing/check"
 )
-
-// captureLog makes klog's global logger append to the result until the test ends.
-func captureLog(t *testing.T) *logLines {
-	l := &logLines{}
-	klog.SetLoggerWithOptions(klog.FromContext(l.withContext(t.Context())), klog.ContextualLogger(true))
-	t.Cleanup(klog.ClearLogger)
-	return l
-}
 
 // resetOff resets what isOff has recorded in the process, now and when the test ends.
 func resetOff(t *testing.T) {

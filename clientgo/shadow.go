@@ -54,7 +54,8 @@ type shadowed struct {
 	// explained is the number of versions whose content differs; see maxExplained.
 	explained atomic.Int64
 
-	mu sync.Mutex
+	mu      sync.Mutex
+	started bool
 	// pairs contains the compared handlers by the registration that the program has.
 	pairs map[cache.ResourceEventHandlerRegistration]*[2]*observer
 	log   transformLog
@@ -70,6 +71,7 @@ func newShadowed(original cache.SharedIndexInformer, p informerFields, descripti
 		s.serving, p.indexers, p.transform, p.onError = clientGoSide, nil, guarded(p.transform), nil
 	} else {
 		_ = original.SetTransform(guarded(p.transform)) // no error: it has not started
+		_ = original.SetWatchErrorHandlerWithContext(cache.DefaultWatchErrorHandler)
 	}
 	s.weir = p.replacement(description, opts)
 	s.weir.shadowed, s.counts = s, s.weir.engine.Comparison()
@@ -110,6 +112,9 @@ func (s *shadowed) RunWithContext(ctx context.Context) {
 	defer others.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	s.mu.Lock()
+	s.started = true
+	s.mu.Unlock()
 	others.Go(func() { s.shadow.RunWithContext(ctx) })
 	others.Go(func() { s.judge(ctx) })
 	s.SharedIndexInformer.RunWithContext(ctx)
@@ -132,8 +137,15 @@ func (s *shadowed) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHa
 
 // AddEventHandlerWithOptions adds a handler to the serving informer, and a handler that only
 // records what it receives to the shadow. If handler is nil, it adds two handlers that also compare
-// the content of all versions.
+// the content of all versions. A handler that is added after the start is not compared, because its
+// first objects are those that each of the two informers stores at that time.
 func (s *shadowed) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	s.mu.Lock()
+	started := s.started
+	s.mu.Unlock()
+	if started {
+		return s.SharedIndexInformer.AddEventHandlerWithOptions(handler, options)
+	}
 	c, p := newComparison(s.counts), &[2]*observer{}
 	for at := range p {
 		p[at] = &observer{side: side(at), of: s, comparison: c, name: "shadow", content: handler == nil}

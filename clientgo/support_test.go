@@ -2,11 +2,14 @@ package clientgo
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,11 +146,24 @@ type logLines struct {
 
 // withContext returns a context whose logger appends to the lines.
 func (l *logLines) withContext(ctx context.Context) context.Context {
-	return klog.NewContext(ctx, funcr.New(func(_, line string) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.lines = append(l.lines, line)
-	}, funcr.Options{}))
+	return klog.NewContext(ctx, funcr.New(func(_, line string) { l.add(line) }, funcr.Options{}))
+}
+
+func (l *logLines) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+}
+
+// captured receives the lines of klog's global logger, unless it is nil.
+var captured atomic.Pointer[logLines]
+
+// captureLog makes klog's global logger append to the result until the test ends.
+func captureLog(t *testing.T) *logLines {
+	l := &logLines{}
+	captured.Store(l)
+	t.Cleanup(func() { captured.Store(nil) })
+	return l
 }
 
 // uncaptured returns the lines that report that the informer does not capture responses.
@@ -297,6 +313,14 @@ func (f roundTripperFunc) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func TestMain(m *testing.M) {
 	testenv.RelaxGC()
+	// Goroutines of earlier tests may read klog's logger, so tests do not replace it: see captureLog.
+	klog.SetLoggerWithOptions(funcr.New(func(_, line string) {
+		if l := captured.Load(); l != nil {
+			l.add(line)
+		} else {
+			fmt.Fprintln(os.Stderr, line)
+		}
+	}, funcr.Options{}), klog.ContextualLogger(true))
 	goleak.VerifyTestMain(m,
 		// The tests' own clients leave idle connections: client-go shares them between clients and never
 		// closes them.

@@ -184,8 +184,8 @@ func TestStopWaitsForHandlers(t *testing.T) {
 					t.Error("Run has returned before the handler")
 				default:
 				}
-				if named := strings.Contains(strings.Join(log.lines, "\n"), "cache.ResourceEventHandlerFuncs"); maker == "weir" && !named {
-					t.Errorf("the log does not name the handler: %q", log.lines)
+				if named := log.containing("cache.ResourceEventHandlerFuncs"); maker == "weir" && len(named) == 0 {
+					t.Errorf("the log does not name the handler: %q", log.containing(""))
 				}
 				close(returns)
 				<-done

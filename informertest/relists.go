@@ -205,9 +205,10 @@ func relistIsWhole(s *storyRun) {
 	before := inf.ResourceVersions()
 	hold := make(chan struct{})
 	s.answer(Always, Answer{Hold: hold})
-	s.server.BreakWatches()
+	s.server.SetDown(true) // otherwise a watch might continue before the history is dropped
 	s.missed()
-	s.elapse(10 * time.Second)
+	s.server.SetDown(false)
+	s.elapse(time.Minute)
 	if got := inf.ResourceVersions(); !maps.Equal(got, before) {
 		s.errorf("in the middle of a relist, the informer stores %v; before, it stored %v", got, before)
 	}
