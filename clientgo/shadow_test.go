@@ -153,8 +153,8 @@ func TestShadowFaults(t *testing.T) {
 }
 
 // TestShadowCalm runs random changes, floods, and handlers that are added, removed, slow or
-// resynced. There must be no difference, and everything must have been compared. It breaks no watch:
-// a FakeControllerSource loses its history then, so that an informer may miss changes.
+// resynced. There must be no difference, and everything must have been compared. It breaks no
+// watch: a FakeControllerSource loses its history then, so that an informer may miss changes.
 func TestShadowCalm(t *testing.T) {
 	for name, mode := range bothShadows {
 		for seed := range uint64(6) {
