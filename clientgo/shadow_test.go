@@ -1,4 +1,4 @@
-//go:build !weir_safe
+//go:build !weir_safe && !oldest
 
 package clientgo
 
