@@ -55,7 +55,7 @@ func TestControllerBackpressure(t *testing.T) {
 }
 
 // TestProcessorModel passes random lists, events and failures to a processor and compares the
-// program's store with a model of the server. No live object may be deleted, whatever its list.
+// program's store with a model of the server. No live object may be deleted.
 func TestProcessorModel(t *testing.T) {
 	for _, withKnown := range []bool{true, false} {
 		for seed := range uint64(300) {

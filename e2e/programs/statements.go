@@ -12,7 +12,7 @@ import (
 )
 
 // countChanges returns the numbers of statements and of imports that differ between two versions of
-// a Go file. A changed statement counts once, whatever line it is on.
+// a Go file. A changed statement counts once, on any line.
 func countChanges(before, after []byte) (statements, imports int, err error) {
 	s1, i1, err := statementsOf(before)
 	if err != nil {
