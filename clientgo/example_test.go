@@ -70,7 +70,7 @@ func ExampleNewSharedInformerFactory() {
 		log.Fatal(err)
 	}
 	fmt.Println(blue.Namespace, blue.Name)
-	// Output:
+	// Unordered output:
 	// added blue
 	// added green
 	// default blue
