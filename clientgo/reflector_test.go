@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/testing/check"
@@ -180,6 +184,51 @@ func TestReflectorCalls(t *testing.T) {
 					"replace 10: d/a@5 v=1, d/b@6 v=1", "add d/c@11 v=1", "update d/a@12 v=2", "delete d/b@13 v=1", "bookmark 20",
 					"add d/e@21 v=1", "replace 30: d/a@5 v=1",
 				}, "\n"), "calls")
+			})
+		})
+	}
+}
+
+// TestReflectorLosesEvent checks that a Reflector does not report the version of an event that it
+// could not decode: neither before nor while it lists again.
+func TestReflectorLosesEvent(t *testing.T) {
+	silent(t)
+	for name, newReflector := range bothReflectors {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const list = `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[]}`
+				const event = `{"type":%q,"object":{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"d","name":"a","resourceVersion":"%d"},"spec":%s}}`
+				watches := make(chan *io.PipeWriter, 10)
+				var lists atomic.Int64
+				cfg := &rest.Config{Host: "http://server", ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}
+				cfg.Transport = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+					resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}}, Request: req}
+					if req.URL.Query().Get("watch") != "" {
+						events, send := io.Pipe()
+						watches <- send
+						resp.Body = events
+						return resp, nil
+					}
+					n := lists.Add(1)
+					resp.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(list, 10*n)))
+					if n == 2 {
+						resp.StatusCode = http.StatusInternalServerError
+					}
+					return resp, nil
+				})
+				store := newRecordingStore(nil)
+				r := newReflector(noWatchList{podsOf(capturing(cfg))}, store, 0, nil)
+				stop := runReflector(t, r)
+				send := <-watches
+				_, _ = fmt.Fprintf(send, event, "ADDED", 11, "{}")
+				_, _ = fmt.Fprintf(send, event, "MODIFIED", 12, `"no spec"`)
+				synctest.Wait()
+				check.Equal(t, r.LastSyncResourceVersion(), "11", "the version after the lost event")
+				<-watches
+				synctest.Wait()
+				check.Equal(t, r.LastSyncResourceVersion(), "30", "the version after the list")
+				stop()
+				check.Equal(t, strings.Join(store.all(), "\n"), "replace 10: \nadd d/a@11 v=\nreplace 30: ", "calls")
 			})
 		})
 	}

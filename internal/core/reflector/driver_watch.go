@@ -191,18 +191,19 @@ func (d *driver) hear(current bool) {
 }
 
 // apply writes the object of an event to the sink. If the object cannot be read, apply counts it as
-// skipped. d.rv is unchanged if the metadata cannot be read.
+// skipped. The event that causes a list does not change d.rv: until the list has ended, the sink
+// lacks its object, and must not count as current to its version.
 func (d *driver) apply(event source.Event) {
 	d.itemType(event.TypeMeta)
 	object, err := d.readMeta(d.watch.Encoding(), event.Object)
-	unwanted := err == errUnwanted
-	if err == nil || unwanted {
-		if d.rv = append(d.rv[:0], d.meta.ResourceVersion...); d.initial != nil {
-			d.place.moves()
-			d.initial.extend(event.Type, d.rv)
-			d.size += sizeOf(event.Object)
-			d.noteVersion()
-		}
+	unwanted, rv := err == errUnwanted, d.meta.ResourceVersion
+	if err != nil && !unwanted {
+		rv = d.rv
+	} else if d.initial != nil {
+		d.place.moves()
+		d.initial.extend(event.Type, rv)
+		d.size += sizeOf(event.Object)
+		d.noteVersion()
 	}
 	switch {
 	case unwanted:
@@ -210,7 +211,10 @@ func (d *driver) apply(event source.Event) {
 	case err == nil:
 		err = d.write(event.Type, object)
 	}
-	d.taken(err, d.watch.Offset())
+	listed := d.damaged > 0 // a list could not read all objects, so no further list follows
+	if d.taken(err, d.watch.Offset()); listed || d.damaged == 0 {
+		d.rv = append(d.rv[:0], rv...)
+	}
 }
 
 // applyUnwanted counts an object that Config.Keep does not want. If the event is not a deletion,

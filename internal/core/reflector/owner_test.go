@@ -6,9 +6,11 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,6 +116,46 @@ func TestSink(t *testing.T) {
 		if !reflect.DeepEqual(c.steps, []string{"begin", "end 10", "begin", "end 12"}) {
 			t.Errorf("%v", c.steps)
 		}
+	})
+}
+
+// losing is a sink that cannot store one object of an event. It records the versions that it is
+// current to.
+type losing struct {
+	Sink
+	lost     bool
+	versions []string
+}
+
+func (l *losing) Take(t wire.EventType, m *wire.Meta, object []byte, value any) error {
+	if string(m.Name) == "b" && !l.lost {
+		l.lost = true
+		return errChoosy
+	}
+	return l.Sink.Take(t, m, object, value)
+}
+
+func (l *losing) Progress(rv string) {
+	l.versions = append(l.versions, rv)
+	l.Sink.Progress(rv)
+}
+
+func (l *losing) EndReplace(rv string) {
+	l.versions = append(l.versions, "list "+rv)
+	l.Sink.EndReplace(rv)
+}
+
+// TestLostEvent checks that a sink that could not store an event is current to the version before
+// that event until the list that follows has ended, also if the first such list fails.
+func TestLostEvent(t *testing.T) {
+	withHarness(t, Config{Mode: List}, func(h *harness) {
+		var l *losing
+		sinkOf(h, func(s Sink) Sink { l = &losing{Sink: s}; return l })
+		h.run(h.list("10", "a@1"), h.events("+c@11", "+b@12"), deny(500, ""), h.list("14", "a@1", "b@12", "c@11"), h.events("bookmark@20"))
+		check.Equal(t, h.r.Status().ResourceVersion, "11", "the version after the lost event")
+		h.advance(time.Minute)
+		h.wantObjects("a@1 b@12 c@11")
+		check.Equal(t, strings.Join(slices.Compact(l.versions), ", "), "list 10, 11, list 14, 20", "versions")
 	})
 }
 
