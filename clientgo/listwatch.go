@@ -80,7 +80,6 @@ func (l *listWatch) list(ctx context.Context, o metav1.ListOptions) (source.List
 		drop:       func(runtime.Object) {},
 		hasObjects: func(list runtime.Object) bool { return meta.LenList(list) > 0 },
 	})
-	l.tested(verbList, c.asked, err)
 	switch {
 	case err != nil:
 		return nil, err
@@ -161,7 +160,6 @@ func (l *listWatch) watch(ctx context.Context, o metav1.ListOptions) (source.Wat
 		drop:       source.StopWatch,
 		hasObjects: func(watch.Interface) bool { return false }, // unknown before the first event
 	})
-	l.tested(verbWatch, c.asked, err)
 	switch {
 	case err != nil:
 		return nil, err

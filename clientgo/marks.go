@@ -11,10 +11,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/source"
 )
 
 // A ListerWatcher without contexts cannot pass a call's context to its client's requests. Older
@@ -22,20 +25,21 @@ import (
 // the field Limit of such a call contains a random number, the mark. The transport replaces the
 // mark by the call's own limit and adds the values of the call's context to the request.
 //
-// A mark never reaches a server. The first list and the first watch are a test: they have a number
-// in Limit that is the size of an ordinary page. If a request with that number passes a wrapped
-// transport, the transport handles it like a mark, and later calls have marks. Otherwise the
-// ListerWatcher changes Limit, or the transport of its client is not wrapped: the first list
-// returns a page, later calls have no marks, and the informer uses their decoded results.
+// The first list and the first watch are a test: they have a number in Limit that is the size of an
+// ordinary page. If a request with that number passes a wrapped transport, the transport handles it
+// like a mark, and later calls have marks. Otherwise the ListerWatcher changes Limit, or the
+// transport of its client is not wrapped: later calls have no marks, and the informer uses their
+// decoded results. The first list is repeated if it may be a page. So a server receives a mark only
+// if a ListerWatcher changes to a client without a wrapped transport later, and only once.
 
 // marking states how a verb's requests identify the ListerWatcher's call that sent them.
 type marking = int32
 
 const (
 	byContext marking = iota // by the context that the ListerWatcher passes to its client
-	untested                 // the ListerWatcher passes no context, and was not tested
+	untested                 // the ListerWatcher passes no context, and its next call is a test
 	byMark                   // by the mark in Limit
-	unmarked                 // not at all, as the test has found
+	unmarked                 // not at all: a call succeeded without a request that had its mark
 )
 
 // setMarkings determines which verbs of a ListerWatcher pass their context to the client.
@@ -64,6 +68,8 @@ type markedCall struct {
 	verb    verb
 	limit   int64 // replaces the mark
 	test    bool  // the mark is the size of an ordinary page, which a server may receive
+	// seen becomes true when a request with the mark passes a wrapped transport.
+	seen *atomic.Bool
 }
 
 // markedCalls contains the active marked calls of the process. Each call is removed when it
@@ -148,6 +154,7 @@ func unmarkRequest(req *http.Request) *http.Request {
 	}
 	ctx := req.Context()
 	if call.context != nil {
+		call.seen.Store(true)
 		ctx = markedContext{ctx, call.context}
 	}
 	ours := req.Clone(ctx)
@@ -173,31 +180,41 @@ func (c markedContext) Value(key any) any {
 }
 
 // callMarked calls a ListerWatcher's List or Watch, with a mark if the ListerWatcher's requests
-// need one. A call without a capture is no test.
+// need one, and sets the marking of the next call. A call without a capture is no test.
 func callMarked[T any](ctx context.Context, l *listWatch, v verb, o metav1.ListOptions, call func(context.Context, metav1.ListOptions) (T, error)) (T, error) {
 	m := l.markings[v].Load()
 	if m == byContext || m == unmarked || m == untested && valueOf[capture](ctx) == nil || l.noCapture.Load() || !wrapped.Load() {
 		return call(ctx, o)
 	}
-	o.Limit = marks.add(markedCall{context: ctx, verb: v, limit: o.Limit, test: m == untested})
-	defer marks.remove(o.Limit)
-	result, err := call(ctx, o)
+	marked, seen := o, &atomic.Bool{}
+	marked.Limit = marks.add(markedCall{ctx, v, o.Limit, m == untested, seen})
+	defer marks.remove(marked.Limit)
+	result, err := call(ctx, marked)
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		if u, malformed := url.Parse(failed.URL); malformed == nil {
 			u, _ = marks.unmark(u)
 			failed.URL = u.String()
 		}
 	}
+	switch {
+	case seen.Load():
+		l.markings[v].Store(byMark)
+	case err != nil:
+		if ctx.Err() == nil {
+			l.markings[v].Store(untested) // the call may have sent no request
+		}
+	default:
+		l.markings[v].Store(unmarked)
+		if list, ok := any(result).(runtime.Object); ok && mayBePage(list, marked.Limit) {
+			return call(ctx, o)
+		}
+	}
 	return result, err
 }
 
-// tested sets the marking of a verb after a test. seen is true if a request with the test's number
-// has passed a wrapped transport, and err is the call's error.
-func (l *listWatch) tested(v verb, seen bool, err error) {
-	switch {
-	case seen:
-		l.markings[v].CompareAndSwap(untested, byMark)
-	case err == nil:
-		l.markings[v].CompareAndSwap(untested, unmarked)
-	}
+// mayBePage reports whether a list may be incomplete because its request had the given limit. A
+// ListerWatcher may drop the continue token of a page.
+func mayBePage(list runtime.Object, limit int64) bool {
+	m, err := source.ObjectListMeta(list)
+	return err == nil && (m.Continue != "" || int64(meta.LenList(list)) >= limit)
 }

@@ -290,7 +290,7 @@ func TestMarkedListEnds(t *testing.T) {
 }
 
 // TestMarksWithoutTransport checks that an informer whose client's transport is not wrapped stores
-// all objects, although the first list returns a page, and that a fake clientset receives the
+// all objects, although its first request is for a page, and that a fake clientset receives the
 // requests of a list and a watch only. The program has called Wrap for another client.
 func TestMarksWithoutTransport(t *testing.T) {
 	wrapped.Store(true)
