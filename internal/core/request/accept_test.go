@@ -60,6 +60,17 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
+// TestDropManagedFields checks that a request to omit managed fields (KEP-5958) is not strict, so
+// the proxy forwards it, and that negotiation ignores its parameter, as kube-apiserver's does while
+// the feature gate is disabled.
+func TestDropManagedFields(t *testing.T) {
+	a := ParseAccept(http.Header{"Accept": {"application/vnd.kubernetes.protobuf;drop=metadata.managedFields"}})
+	mt, ok := a.Negotiate(func(MediaRange) bool { return true })
+	if want := (MediaType{Encoding: wire.Protobuf}); a.IsStrict("") || !ok || mt != want {
+		t.Errorf("strict %v, %+v %v", a.IsStrict(""), mt, ok)
+	}
+}
+
 // TestAlikeRanges checks that a parsed header that repeats its ranges is small. A client can make
 // the server cache thousands of different headers.
 func TestAlikeRanges(t *testing.T) {
