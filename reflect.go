@@ -27,8 +27,9 @@ type ListerWatcher interface {
 // contains the objects that lw returns; the client of lw decodes them, so a list is in memory while
 // Reflect passes its objects to the sink. Objects of another type than T are skipped: those of a
 // list are counted in Status.Skipped, and those of events are logged. Otherwise, Reflect calls the
-// sink, retries, blocks and returns like Mirror. It does not return before an active call of lw has
-// returned.
+// sink, retries, blocks and returns like Mirror. It returns at most a second after ctx has ended,
+// although a call of lw may still be active. If lw panics and utilruntime.ReallyCrash is false,
+// Reflect logs the panic and retries.
 //
 // opts may have at most one selector, which Reflect passes to lw in the ListOptions, and no
 // namespace, because lw determines it. Reflect also uses the options Name, Scheme, Shard, ListWatch
@@ -50,7 +51,7 @@ func Reflect[T Object](ctx context.Context, lw ListerWatcher, opts Options, sink
 	_ = typ.find(ptr, opts.Scheme) // if the kind is unknown, Record.Kind is the kind that lw states
 	return mirror(ctx, opts, typ, sink, func(scope) (source.Source, reflector.Config, error) {
 		c, err := typ.reflectorConfig(opts)
-		return listerWatcherSource{lw, source.ExpectedObject{GoType: ptr}}, c, err
+		return listerWatcherSource{lw, source.ExpectedObject{GoType: ptr}, &source.Prober{}}, c, err
 	})
 }
 
@@ -58,6 +59,7 @@ func Reflect[T Object](ctx context.Context, lw ListerWatcher, opts Options, sink
 type listerWatcherSource struct {
 	lw       ListerWatcher
 	expected source.ExpectedObject
+	prober   *source.Prober
 }
 
 func (s listerWatcherSource) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -70,7 +72,7 @@ func (s listerWatcherSource) list(ctx context.Context, o metav1.ListOptions) (ru
 }
 
 func (s listerWatcherSource) List(ctx context.Context, o metav1.ListOptions) (source.List, error) {
-	list, err := s.list(ctx, o)
+	list, err := source.CallWithContext(ctx, func() (runtime.Object, error) { return s.list(ctx, o) }, func(runtime.Object) {})
 	if err != nil {
 		return nil, err
 	}
@@ -79,13 +81,14 @@ func (s listerWatcherSource) List(ctx context.Context, o metav1.ListOptions) (so
 
 func (s listerWatcherSource) Watch(ctx context.Context, o metav1.ListOptions) (source.Watch, error) {
 	o.Watch = true
-	call := s.lw.Watch
-	if lw, ok := s.lw.(interface {
-		WatchWithContext(context.Context, metav1.ListOptions) (watch.Interface, error)
-	}); ok {
-		call = func(o metav1.ListOptions) (watch.Interface, error) { return lw.WatchWithContext(ctx, o) }
-	}
-	w, err := call(o)
+	w, err := source.CallWithContext(ctx, func() (watch.Interface, error) {
+		if lw, ok := s.lw.(interface {
+			WatchWithContext(context.Context, metav1.ListOptions) (watch.Interface, error)
+		}); ok {
+			return lw.WatchWithContext(ctx, o)
+		}
+		return s.lw.Watch(o)
+	}, source.StopWatch)
 	if err != nil {
 		return nil, err
 	}
@@ -93,13 +96,7 @@ func (s listerWatcherSource) Watch(ctx context.Context, o metav1.ListOptions) (s
 }
 
 func (s listerWatcherSource) NewestVersion(ctx context.Context, o metav1.ListOptions) (string, error) {
-	o.Limit = 1
-	list, err := s.list(ctx, o)
-	if err != nil {
-		return "", err
-	}
-	m, err := source.ObjectListMeta(list)
-	return m.ResourceVersion, err
+	return s.prober.NewestVersion(ctx, o, nil, s.list)
 }
 
 // ServerVersion returns the version of a server that streams its lists, because a ListerWatcher

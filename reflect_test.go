@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -116,6 +117,74 @@ func TestReflect(t *testing.T) {
 		cancel()
 		check.NoError(t, <-ended)
 	})
+}
+
+// probed is a listerWatcher that calls a function for the LISTs that request the newest version.
+type probed struct {
+	*listerWatcher
+	probe func(limit int64) runtime.Object
+}
+
+func (p probed) List(o metav1.ListOptions) (runtime.Object, error) {
+	if o.Limit > 0 {
+		return p.probe(o.Limit), nil
+	}
+	return p.listerWatcher.List(o)
+}
+
+// TestReflectProbes checks that Reflect opens a new watch after a request for the newest version
+// that hangs or panics, and how many objects such a request has if List reads page after page.
+func TestReflectProbes(t *testing.T) {
+	handlers, panics := utilruntime.ErrorHandlers, utilruntime.PanicHandlers
+	utilruntime.ErrorHandlers, utilruntime.PanicHandlers, utilruntime.ReallyCrash = nil, nil, false
+	defer func() {
+		utilruntime.ErrorHandlers, utilruntime.PanicHandlers, utilruntime.ReallyCrash = handlers, panics, true
+	}()
+	for name, test := range map[string]struct {
+		probe   func(released <-chan struct{}) runtime.Object
+		limits  []int64 // of the first requests
+		watches int     // opened at least
+	}{
+		"hangs":  {func(released <-chan struct{}) runtime.Object { <-released; return configMapList("10") }, []int64{1}, 2},
+		"panics": {func(<-chan struct{}) runtime.Object { panic("a fault of the program") }, []int64{1, 1}, 2},
+		"pages": {func(<-chan struct{}) runtime.Object {
+			return configMapList("10", configMapAt("5", "a"), configMapAt("6", "b"))
+		}, []int64{1, 500, 500}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var limits []int64
+				released := make(chan struct{})
+				lw := probed{newListerWatcher(configMapList("10", configMapAt("5", "a"))), func(limit int64) runtime.Object {
+					mu.Lock()
+					limits = append(limits, limit)
+					mu.Unlock()
+					return test.probe(released)
+				}}
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- weir.Reflect[*corev1.ConfigMap](ctx, lw, weir.Options{}, newTable(t)) }()
+				time.Sleep(8 * time.Minute)
+				synctest.Wait()
+				if len(lw.watches) < test.watches {
+					t.Errorf("%d watches, want at least %d", len(lw.watches), test.watches)
+				}
+				mu.Lock()
+				if n := len(test.limits); len(limits) < n || !slices.Equal(limits[:n], test.limits) || name == "hangs" && len(limits) > n {
+					t.Errorf("the limits %d, want %d", limits, test.limits)
+				}
+				mu.Unlock()
+				began := time.Now()
+				cancel()
+				check.NoError(t, <-ended)
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("ended after %s", took)
+				}
+				close(released)
+			})
+		})
+	}
 }
 
 // TestReflectFails checks the errors of Reflect.

@@ -45,7 +45,7 @@ func valueOf[T any](ctx context.Context) *T {
 type capture struct {
 	verb    verb
 	context context.Context // its end closes the body of the captured response
-	matcher responseMatcher // a copy: a call that callWithContext abandoned may still use it
+	matcher responseMatcher // a copy: a call that CallWithContext abandoned may still use it
 	page    string          // the continue token that was passed to List
 
 	mu         sync.Mutex

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -40,13 +39,10 @@ type listWatch struct {
 	failed [2]bool
 	// told is true after this listWatch has logged why a response was not captured. Only the
 	// reflector's goroutine uses it.
-	told   bool
-	asking atomic.Bool                  // a List for the newest version (a probe) is active
-	scope  atomic.Pointer[requestScope] // the scope of the last captured request
-	// pagesItself is true if the last List for a probe seems to have read page after page, although
-	// its limit was one object.
-	pagesItself atomic.Bool
-	markings    [2]atomic.Int32 // the marking of each verb
+	told     bool
+	prober   source.Prober
+	scope    atomic.Pointer[requestScope] // the scope of the last captured request
+	markings [2]atomic.Int32              // the marking of each verb
 }
 
 func newListWatch(lw cache.ListerWatcher, matcher responseMatcher, stats *source.Stats, noCapture bool) *listWatch {
@@ -103,7 +99,7 @@ type operation[T any] struct {
 // call, tryCapture calls the ListerWatcher again without capturing.
 func tryCapture[T any](ctx context.Context, l *listWatch, c *capture, op operation[T]) (result T, captured bool, err error) {
 	call := func(ctx context.Context) (T, error) {
-		return callWithContext(ctx, func() (T, error) { return op.call(ctx) }, op.drop)
+		return source.CallWithContext(ctx, func() (T, error) { return op.call(ctx) }, op.drop)
 	}
 	if l.noCapture.Load() {
 		result, err = call(ctx)
@@ -230,56 +226,6 @@ func (l *listWatch) notCaptured(ctx context.Context, c *capture) {
 	}
 	l.told = true
 	klog.FromContext(ctx).Info("An informer uses the decoded objects of its ListerWatcher, because it cannot capture the response", "type", l.name, "listerWatcher", fmt.Sprintf("%T", l.lw), "why", why)
-}
-
-// callGrace limits how long a call of a ListerWatcher may continue after its context has ended.
-const callGrace = time.Second
-
-var (
-	errNotReturned = errors.New("the ListerWatcher does not return")
-	errPanicked    = source.ErrPanicked
-)
-
-// callWithContext calls a ListerWatcher, which may ignore its context. If the call has not returned
-// within callGrace after the context has ended, callWithContext returns an error that wraps
-// errNotReturned and the context's cause. The call then continues on its goroutine; when it
-// returns, late receives its value. If the call panics and utilruntime.ReallyCrash is false, the
-// error is errPanicked.
-func callWithContext[T any](ctx context.Context, call func() (T, error), late func(T)) (T, error) {
-	type answer struct {
-		value T
-		err   error
-	}
-	answers, gone := make(chan answer), make(chan struct{})
-	go func() {
-		a := answer{err: errPanicked}
-		func() {
-			defer utilruntime.HandleCrashWithContext(ctx)
-			a.value, a.err = call()
-		}()
-		select {
-		case answers <- a:
-		case <-gone:
-			late(a.value)
-		}
-	}()
-	select {
-	case a := <-answers:
-		return a.value, a.err
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(callGrace)
-	defer timer.Stop()
-	select {
-	case a := <-answers:
-		return a.value, a.err
-	case <-timer.C:
-		close(gone)
-		err := fmt.Errorf("%w: %w", errNotReturned, context.Cause(ctx))
-		klog.FromContext(ctx).Error(err, "An informer stopped, but its List or Watch has not returned")
-		var none T
-		return none, err
-	}
 }
 
 // Scope returns the namespace and the selectors of the last captured request. ok is false before

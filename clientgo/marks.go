@@ -94,7 +94,7 @@ func (m *markedCalls) add(call markedCall) int64 {
 	for pages := int64(100); ; pages *= 2 { // larger pages, if all marks of tests are in use
 		mark := m.start | rand.Int64N(1<<markBits)
 		if call.test {
-			mark = probePage + 10*rand.Int64N(pages) + 7 // a program's own pages have round sizes
+			mark = source.ProbePage + 10*rand.Int64N(pages) + 7 // a program's own pages have round sizes
 		}
 		if _, taken := m.calls[mark]; !taken {
 			m.calls[mark] = call

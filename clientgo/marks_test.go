@@ -284,7 +284,7 @@ func TestMarkedListEnds(t *testing.T) {
 	go func() { <-asked; cancel(errStopped) }()
 	_, err = l.List(ctx, metav1.ListOptions{})
 	check.ErrorIs(t, err, errStopped, "List")
-	if errors.Is(err, errNotReturned) {
+	if errors.Is(err, source.ErrNotReturned) {
 		t.Error("the ListerWatcher's List has not returned")
 	}
 }
@@ -300,7 +300,7 @@ func TestMarksWithoutTransport(t *testing.T) {
 	runSynced(t, pods)
 	check.Equal(t, len(pods.GetStore().ListKeys()), 2000, "pods")
 	page, err := strconv.Atoi(seen.get()[0])
-	if err != nil || page < probePage || page >= 2000 {
+	if err != nil || page < source.ProbePage || page >= 2000 {
 		t.Errorf("the first page has %d objects: %v", page, err)
 	}
 

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 
+	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -169,7 +170,8 @@ func sharedChannel(t *testing.T, construct constructor, watchOf func(chan watch.
 	}
 	calls.waitCount(t, pods)
 	stop()
-	time.Sleep(callGrace) // a drain ends within this time; synctest reports goroutines that are left
+	// A drain ends within this time; synctest reports goroutines that are left.
+	time.Sleep(source.CallGrace)
 	synctest.Wait()
 }
 

@@ -4,62 +4,30 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weirproject/weir/internal/core/request"
-	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
 )
-
-// probePage is the number of objects that a probe requests from a List that seems to read page
-// after page. client-go's pager uses the same limit.
-const probePage = 500
 
 // NewestVersion lists one object and returns the list's resourceVersion. It captures nothing,
 // because a captured watch may be open at the same time.
 func (l *listWatch) NewestVersion(ctx context.Context, o metav1.ListOptions) (string, error) {
-	if o.Limit = 1; l.pagesItself.Load() {
-		o.Limit = probePage
-	}
 	l.stats.Requests.Add(1)
 	l.stats.Lists.Add(1)
-	// While the List of an earlier probe has not returned, NewestVersion returns an error. Otherwise
-	// each probe could leave one more goroutine that waits for a List.
-	if !l.asking.CompareAndSwap(false, true) {
-		return "", fmt.Errorf("request for the newest version, some time ago: %w", errNotReturned)
-	}
 	var after retryAfter
-	p := probe{limit: o.Limit}
-	asks := withValue(withValue(ctx, &p), &after)
-	object, err := callWithContext(asks, func() (runtime.Object, error) {
-		defer l.asking.Store(false)
-		return callMarked(asks, l, verbList, o, l.lw.ListWithContext)
-	}, func(runtime.Object) {})
-	if err = after.restore(err); err != nil {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) && !p.seen.Load() {
-			l.pagesItself.Store(true) // the List may have read page after page until the timeout
-		}
-		return "", err
-	}
-	listMeta, err := source.ObjectListMeta(object)
-	if err != nil {
-		return "", err
-	}
-	switch n := int64(meta.LenList(object)); {
-	case listMeta.Continue != "", n <= o.Limit && p.seen.Load(): // List read only one page
-		l.pagesItself.Store(false)
-	case n > o.Limit:
-		l.pagesItself.Store(true)
-	}
-	return listMeta.ResourceVersion, nil
+	var p probe
+	rv, err := l.prober.NewestVersion(withValue(withValue(ctx, &p), &after), o, p.seen.Load, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		p.limit = o.Limit
+		return callMarked(ctx, l, verbList, o, l.lw.ListWithContext)
+	})
+	return rv, after.restore(err)
 }
 
 // probe describes a List call that only requests the newest resourceVersion. The context of the

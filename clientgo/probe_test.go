@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -173,16 +174,17 @@ func TestSlowProbe(t *testing.T) {
 func TestProbeLimitRecovers(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))
-	l := newListWatch(typedPager(capturing(server.Config())), newResponseMatcher(&corev1.ConfigMap{}, nil), &source.Stats{}, false)
-	l.pagesItself.Store(true)
-	for _, pagesItself := range []bool{true, false} {
-		if got := l.pagesItself.Load(); got != pagesItself {
-			t.Errorf("reads page after page: %v, want %v", got, pagesItself)
-		}
-		if _, err := l.NewestVersion(t.Context(), metav1.ListOptions{}); err != nil {
-			t.Fatal(err)
-		}
+	cfg, seen := marklessServer(t, server.Config(), nil)
+	l := newListWatch(typedPager(capturing(cfg)), newResponseMatcher(&corev1.ConfigMap{}, nil), &source.Stats{}, false)
+	_, err := l.prober.NewestVersion(t.Context(), metav1.ListOptions{}, nil, func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+		return pageOf(2, metav1.ListOptions{Limit: 2}), nil // a List that reads page after page
+	})
+	check.NoError(t, err)
+	for range 2 {
+		_, err := l.NewestVersion(t.Context(), metav1.ListOptions{})
+		check.NoError(t, err)
 	}
+	check.Equal(t, strings.Join(seen.get(), " "), "500 1", "limits")
 }
 
 // pageOf returns the page that o requests from a list of the given number of objects. The continue

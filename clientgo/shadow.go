@@ -21,6 +21,7 @@ import (
 	"github.com/weirproject/weir/internal/core/engine"
 	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/source"
 )
 
 // Shadow is the value of Options.Shadow: which of two informers runs as a shadow of the other.
@@ -93,7 +94,7 @@ func guarded(transform cache.TransformFunc) cache.TransformFunc {
 	return func(obj any) (changed any, err error) {
 		defer func() {
 			if v := recover(); v != nil {
-				changed, err = nil, fmt.Errorf("%w: %v", errPanicked, v)
+				changed, err = nil, fmt.Errorf("%w: %v", source.ErrPanicked, v)
 			}
 		}()
 		if o, ok := obj.(runtime.Object); ok {

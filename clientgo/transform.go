@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
+	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 )
@@ -26,12 +27,12 @@ var (
 
 // transformed returns the transform's result for a value, or the value itself if there is no
 // transform. If the transform panics and utilruntime.ReallyCrash is false, the error is
-// errPanicked.
+// source.ErrPanicked.
 func (s *sink) transformed(value any) (changed any, err error) {
 	if s.transform == nil {
 		return value, nil
 	}
-	err = errPanicked
+	err = source.ErrPanicked
 	defer utilruntime.HandleCrash()
 	return s.transform(value)
 }
