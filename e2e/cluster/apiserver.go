@@ -24,7 +24,7 @@ type APIServer struct {
 	caData  []byte // the server's self-signed certificate, in PEM
 
 	mu      sync.Mutex
-	process *process // nil after Kill, until Start
+	process *Program // nil after Kill, until Start
 }
 
 // AddAPIServer starts another API server on the cluster's etcd, and waits until it is ready. The
@@ -77,7 +77,7 @@ func (s *APIServer) Address() string { return net.JoinHostPort(loopback, strconv
 
 // Config returns the admin's client configuration for this server. It has no client-side rate
 // limit. The caller may change it.
-func (s *APIServer) Config() *rest.Config { return s.config(s.cluster.credentials.tokens[adminName]) }
+func (s *APIServer) Config() *rest.Config { return s.config(s.cluster.tokens[adminName]) }
 
 // Kill kills the server with SIGKILL, as a crash would, and returns after it has exited. All its
 // connections break. If the server is not running, Kill is a no-op.
@@ -87,19 +87,19 @@ func (s *APIServer) Kill() {
 	s.process = nil
 	s.mu.Unlock()
 	if p != nil {
-		p.kill()
+		p.Stop()
 	}
 }
 
 // Pause stops the server with SIGSTOP: its connections stay open, and it sends nothing. On Linux,
 // the server has stopped when Pause returns. On other systems, it may run for a moment longer. If
 // the server was killed, Pause is a no-op.
-func (s *APIServer) Pause() { s.signal((*process).pause) }
+func (s *APIServer) Pause() { s.signal((*Program).pause) }
 
 // Resume continues a paused server. If the server was killed, Resume is a no-op.
-func (s *APIServer) Resume() { s.signal((*process).resume) }
+func (s *APIServer) Resume() { s.signal((*Program).resume) }
 
-func (s *APIServer) signal(send func(*process)) {
+func (s *APIServer) signal(send func(*Program)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process != nil {
@@ -165,8 +165,8 @@ func (s *APIServer) start(ctx context.Context) error {
 	// The server creates its certificate when it starts, so no client can verify it before.
 	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer insecure.CloseIdleConnections()
-	p, err := startServer(c.binaries.APIServer, args, env, filepath.Join(c.dir, s.name+".log"), func(p *process) error {
-		err := p.waitReady(ctx, &http.Client{Transport: insecure}, s.URL()+"/readyz", c.credentials.tokens[adminName])
+	p, err := startServer(c.binaries.APIServer, args, env, filepath.Join(c.dir, s.name+".log"), func(p *Program) error {
+		err := p.waitReady(ctx, &http.Client{Transport: insecure}, s.URL()+"/readyz", c.tokens[adminName])
 		if err == nil && s.caData == nil {
 			s.caData, err = os.ReadFile(filepath.Join(certs, "apiserver.crt"))
 		}

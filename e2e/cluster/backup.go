@@ -47,7 +47,7 @@ func (c *Cluster) withoutEtcd(ctx context.Context, f func() error) error {
 	c.mu.Lock()
 	old := c.etcd
 	c.mu.Unlock()
-	old.kill()
+	old.Stop()
 	if err := f(); err != nil {
 		return err
 	}

@@ -77,13 +77,13 @@ type Cluster struct {
 	options     Options
 	binaries    Binaries
 	dir         string
-	credentials *credentials
+	tokens      map[string]string // of the users, by name
 	etcdURL     string
 	etcdPeerURL string
 	etcdClient  *clientv3.Client
 
 	mu       sync.Mutex
-	etcd     *process
+	etcd     *Program
 	servers  []*APIServer
 	keepLogs bool
 	stopped  bool
@@ -130,7 +130,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 }
 
 func (c *Cluster) start(ctx context.Context) (err error) {
-	if c.credentials, err = newCredentials(c.dir, c.options.Users); err != nil {
+	if c.tokens, err = newCredentials(c.dir, c.options.Users); err != nil {
 		return err
 	}
 	if err := c.startEtcd(ctx); err != nil {
@@ -195,7 +195,7 @@ func (c *Cluster) Stop() error {
 		s.Kill()
 	}
 	if etcd != nil {
-		etcd.kill()
+		etcd.Stop()
 	}
 	c.fail(errors.New("cluster: it was stopped"))
 	remove := []string{c.dir}
@@ -213,7 +213,7 @@ func (c *Cluster) Stop() error {
 }
 
 // watchOver makes Wait return an error when p exits, unless the cluster has killed p.
-func (c *Cluster) watchOver(p *process) {
+func (c *Cluster) watchOver(p *Program) {
 	go func() {
 		<-p.exited
 		if !p.killed.Load() {

@@ -133,7 +133,7 @@ func TestWaitAndStop(t *testing.T) {
 			t.Errorf("%s is left in addition to the logs", e.Name())
 		}
 	}
-	for _, p := range []*process{server, c.etcd} {
+	for _, p := range []*Program{server, c.etcd} {
 		check.ErrorIs(t, syscall.Kill(p.pid, 0), syscall.ESRCH, "%s still runs", p.name)
 	}
 }

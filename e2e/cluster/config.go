@@ -18,7 +18,7 @@ func (c *Cluster) Config() *rest.Config {
 // Options.Users lacks the name. The configuration has no client-side rate limit. The caller may
 // change it.
 func (c *Cluster) ConfigFor(user string) (*rest.Config, error) {
-	token, ok := c.credentials.tokens[user]
+	token, ok := c.tokens[user]
 	if !ok {
 		return nil, fmt.Errorf("cluster: user %q is not among Options.Users", user)
 	}
@@ -40,7 +40,7 @@ func (c *Cluster) WriteKubeconfig(path string) error {
 	const name = "weir-e2e"
 	config := clientcmdapi.NewConfig()
 	config.Clusters[name] = &clientcmdapi.Cluster{Server: c.URL(), CertificateAuthorityData: c.first().caData}
-	config.AuthInfos[adminName] = &clientcmdapi.AuthInfo{Token: c.credentials.tokens[adminName]}
+	config.AuthInfos[adminName] = &clientcmdapi.AuthInfo{Token: c.tokens[adminName]}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: adminName}
 	config.CurrentContext = name
 	if err := clientcmd.WriteToFile(*config, path); err != nil {

@@ -1,16 +1,15 @@
 package cluster
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
+	"bytes"
 	"crypto/rand"
-	"crypto/x509"
 	"encoding/csv"
-	"encoding/pem"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"k8s.io/client-go/util/keyutil"
 )
 
 const (
@@ -21,52 +20,33 @@ const (
 	certDir               = "certs"
 )
 
-// credentials are the tokens that the API server accepts.
-type credentials struct {
-	tokens map[string]string // by the user's name
-}
-
 // newCredentials generates a token for the admin and each user, and a key to sign service account
-// tokens. It writes the tokens and the key into dir, from which the API server reads them. It
-// returns an error if a user's name is empty or occurs twice.
-func newCredentials(dir string, users []User) (*credentials, error) {
-	c := &credentials{tokens: map[string]string{}}
-	path := filepath.Join(dir, tokenFile)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("writing tokens: %w", err)
-	}
-	defer f.Close()
-	w := csv.NewWriter(f)
+// tokens. It writes the tokens and the key into dir, from which the API server reads them, and
+// returns the tokens by the users' names. It returns an error if a user's name is empty or occurs
+// twice.
+func newCredentials(dir string, users []User) (tokens map[string]string, err error) {
+	tokens = map[string]string{}
+	var lines [][]string
 	for _, u := range append([]User{{Name: adminName, Groups: []string{"system:masters"}}}, users...) {
-		if _, known := c.tokens[u.Name]; known || u.Name == "" {
+		if _, known := tokens[u.Name]; known || u.Name == "" {
 			return nil, fmt.Errorf("user %q: the name is empty or was there before", u.Name)
 		}
-		token := rand.Text()
-		c.tokens[u.Name] = token
-		if err := w.Write([]string{token, u.Name, u.Name, strings.Join(u.Groups, ",")}); err != nil {
-			return nil, fmt.Errorf("writing tokens: %w", err)
-		}
+		tokens[u.Name] = rand.Text()
+		lines = append(lines, []string{tokens[u.Name], u.Name, u.Name, strings.Join(u.Groups, ",")})
 	}
-	w.Flush()
-	if err := w.Error(); err != nil {
+	var table bytes.Buffer
+	if err = csv.NewWriter(&table).WriteAll(lines); err == nil {
+		err = os.WriteFile(filepath.Join(dir, tokenFile), table.Bytes(), 0o600)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("writing tokens: %w", err)
 	}
-	return c, writeServiceAccountKey(filepath.Join(dir, serviceAccountKeyFile))
-}
-
-func writeServiceAccountKey(path string) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err == nil {
+		err = keyutil.WriteKey(filepath.Join(dir, serviceAccountKeyFile), key)
+	}
 	if err != nil {
-		return fmt.Errorf("making a service account key: %w", err)
+		return nil, fmt.Errorf("writing a service account key: %w", err)
 	}
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return fmt.Errorf("making a service account key: %w", err)
-	}
-	raw := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		return fmt.Errorf("writing a service account key: %w", err)
-	}
-	return nil
+	return tokens, nil
 }

@@ -62,7 +62,7 @@ func (c *Cluster) runEtcd(ctx context.Context) error {
 		"--quota-backend-bytes=" + strconv.Itoa(8<<30),
 		"--log-level=warn",
 	}, c.options.EtcdArgs...)
-	p, err := startServer(c.binaries.Etcd, args, nil, filepath.Join(c.dir, "etcd.log"), func(p *process) error {
+	p, err := startServer(c.binaries.Etcd, args, nil, filepath.Join(c.dir, "etcd.log"), func(p *Program) error {
 		return p.waitReady(ctx, http.DefaultClient, c.etcdURL+"/readyz", "")
 	})
 	if err != nil {

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/weirproject/weir/internal/testing/populations"
 )
 
 // loaders is the number of goroutines that write to etcd at the same time.
@@ -45,13 +47,15 @@ func (c *Cluster) putObjects(ctx context.Context, pods Pods) (int64, error) {
 	if err := c.putNamespaces(ctx, pods.Namespaces()); err != nil {
 		return 0, fmt.Errorf("loading namespaces: %w", err)
 	}
-	newest, err := putAll(ctx, pods.Len(), func(ctx context.Context, i int) (int64, error) { return c.putPod(ctx, pods.Pod(i)) })
+	newest, err := putAll(ctx, pods.Len(), func(ctx context.Context, i int) (int64, error) { return c.putObject(ctx, &podKind, pods.Pod(i)) })
 	if err != nil {
 		return 0, fmt.Errorf("loading pods: %w", err)
 	}
 	c.options.Logf("loaded %d pods into etcd in %s", pods.Len(), time.Since(start).Round(100*time.Millisecond))
 	return newest, nil
 }
+
+var podKind = populations.Kind{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Kind: "Pod"}
 
 // putAll calls put for each i below n, from several goroutines at the same time. It stops after the
 // first error. It returns the highest revision and that error.
@@ -79,18 +83,6 @@ func putAll(ctx context.Context, n int, put func(ctx context.Context, i int) (in
 	}
 	wg.Wait()
 	return newest.Load(), context.Cause(ctx)
-}
-
-func (c *Cluster) putPod(ctx context.Context, pod *corev1.Pod) (int64, error) {
-	value, err := storageEncoding("v1", "Pod", pod)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := c.etcdClient.Put(ctx, "/registry/pods/"+pod.Namespace+"/"+pod.Name, value)
-	if err != nil {
-		return 0, err
-	}
-	return resp.Header.Revision, nil
 }
 
 func (c *Cluster) putNamespaces(ctx context.Context, names []string) error {

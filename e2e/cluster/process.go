@@ -17,18 +17,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// process is a child process of this process. On Linux, the kernel kills it when this process dies.
-type process struct {
+// Program is a child process of this process: a server of the cluster, or a client program of it. On
+// Linux, the kernel kills it when this process dies.
+type Program struct {
 	name    string
 	logPath string
 	pid     int
-	killed  atomic.Bool   // set before terminate or kill ends the process
+	killed  atomic.Bool   // set before Terminate or Stop ends the process
 	exited  chan struct{} // closed when the process has exited
 	err     error         // from exec.Cmd.Wait; valid after exited is closed
 }
 
-// startProcess starts the program at path. It appends the program's output to the file at logPath.
-func startProcess(path string, args, env []string, logPath string) (*process, error) {
+// StartProgram starts the program at path. It adds env to this process's environment, and appends
+// the program's output to the file at logPath. The caller must call Stop.
+func StartProgram(path string, args, env []string, logPath string) (*Program, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("opening a log: %w", err)
@@ -37,7 +39,7 @@ func startProcess(path string, args, env []string, logPath string) (*process, er
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = childAttributes()
-	p := &process{name: filepath.Base(path), logPath: logPath, exited: make(chan struct{})}
+	p := &Program{name: filepath.Base(path), logPath: logPath, exited: make(chan struct{})}
 
 	started := make(chan error)
 	go func() {
@@ -62,17 +64,17 @@ func startProcess(path string, args, env []string, logPath string) (*process, er
 	return p, nil
 }
 
-// startServer starts a program as startProcess does. It then calls the function ready, which must
+// startServer starts a program as StartProgram does. It then calls the function ready, which must
 // wait until the program serves. If ready returns an error, startServer kills the process and
 // returns the error. The error wraps errPortTaken if another process listens on the port.
-func startServer(path string, args, env []string, logPath string, ready func(*process) error) (*process, error) {
-	p, err := startProcess(path, args, env, logPath)
+func startServer(path string, args, env []string, logPath string, ready func(*Program) error) (*Program, error) {
+	p, err := StartProgram(path, args, env, logPath)
 	if err != nil {
 		return nil, err
 	}
 	if err := ready(p); err != nil {
-		p.kill()
-		if strings.Contains(p.lastLines(), "address already in use") {
+		p.Stop()
+		if strings.Contains(p.LastLines(), "address already in use") {
 			err = fmt.Errorf("%w: %w", errPortTaken, err)
 		}
 		return nil, err
@@ -80,22 +82,37 @@ func startServer(path string, args, env []string, logPath string, ready func(*pr
 	return p, nil
 }
 
-// kill kills the process and its children, and waits until the process has exited.
-func (p *process) kill() {
+// Err returns nil while the program runs. After the program has exited, Err returns an error with
+// the reason and the last lines of the log. Err is safe for concurrent use.
+func (p *Program) Err() error {
+	select {
+	case <-p.exited:
+		return p.failure()
+	default:
+		return nil
+	}
+}
+
+// PID returns the program's process ID.
+func (p *Program) PID() int { return p.pid }
+
+// Stop kills the program and its children, and waits until the program has exited.
+func (p *Program) Stop() {
 	p.killed.Store(true)
 	select {
 	case <-p.exited:
 		return
 	default:
 	}
-	// The process leads its own process group. An error means that it has exited.
+	// The program leads its own process group. An error means that it has exited.
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 	<-p.exited
 }
 
-// terminate sends SIGTERM and waits until the process has exited. It returns an error if the
-// process exited with an error, or if ctx ended first.
-func (p *process) terminate(ctx context.Context) error {
+// Terminate sends SIGTERM to the program and waits until it has exited. It returns an error if the
+// program exited with an error. If ctx ends first, Terminate returns the error of ctx, and the
+// program may continue to run.
+func (p *Program) Terminate(ctx context.Context) error {
 	p.killed.Store(true)
 	_ = syscall.Kill(p.pid, syscall.SIGTERM) // an error means that it has exited
 	select {
@@ -112,28 +129,28 @@ func (p *process) terminate(ctx context.Context) error {
 // pause stops the process and its children with SIGSTOP. On Linux, it waits until the process has
 // stopped, because a thread on another CPU runs for a moment after the signal. If the process has
 // exited, pause is a no-op.
-func (p *process) pause() {
+func (p *Program) pause() {
 	if err := syscall.Kill(-p.pid, syscall.SIGSTOP); err == nil {
 		awaitStop(p.pid)
 	}
 }
 
 // resume continues the process and its children. If the process has exited, resume is a no-op.
-func (p *process) resume() { _ = syscall.Kill(-p.pid, syscall.SIGCONT) }
+func (p *Program) resume() { _ = syscall.Kill(-p.pid, syscall.SIGCONT) }
 
 // failure returns an error that describes the exit of the process and contains the last lines of
 // its log.
-func (p *process) failure() error {
+func (p *Program) failure() error {
 	how := "without an error"
 	if p.err != nil {
 		how = p.err.Error()
 	}
-	return fmt.Errorf("%s exited (%s); its log %s ends:\n%s", p.name, how, p.logPath, p.lastLines())
+	return fmt.Errorf("%s exited (%s); its log %s ends:\n%s", p.name, how, p.logPath, p.LastLines())
 }
 
-// lastLines returns the last lines of the process's log. If the log cannot be read, it returns the
+// LastLines returns the last lines of the program's log. If the log cannot be read, it returns the
 // error's text.
-func (p *process) lastLines() string {
+func (p *Program) LastLines() string {
 	const lines, size = 15, 16 << 10
 	raw, err := os.ReadFile(p.logPath)
 	if err != nil {
@@ -146,13 +163,11 @@ func (p *process) lastLines() string {
 
 // waitReady waits until a GET of url returns 200. It returns an error if the process exits, ctx
 // ends, or startTimeout passes first. token is optional.
-func (p *process) waitReady(ctx context.Context, client *http.Client, url, token string) error {
+func (p *Program) waitReady(ctx context.Context, client *http.Client, url, token string) error {
 	var last string
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
-		select {
-		case <-p.exited:
-			return false, p.failure()
-		default:
+		if err := p.Err(); err != nil {
+			return false, err
 		}
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
@@ -176,7 +191,7 @@ func (p *process) waitReady(ctx context.Context, client *http.Client, url, token
 		return fmt.Errorf("waiting for %s: %w", p.name, ctx.Err())
 	}
 	if wait.Interrupted(err) {
-		return fmt.Errorf("%s is not ready (%s): %w; its log %s ends:\n%s", p.name, last, err, p.logPath, p.lastLines())
+		return fmt.Errorf("%s is not ready (%s): %w; its log %s ends:\n%s", p.name, last, err, p.logPath, p.LastLines())
 	}
 	return err
 }

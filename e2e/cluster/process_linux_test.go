@@ -50,9 +50,9 @@ func TestServersDieWithParent(t *testing.T) {
 // TestPausedProcessHasStopped checks that a process is in the stopped state when pause returns. It
 // also checks that pause returns for a process that has exited.
 func TestPausedProcessHasStopped(t *testing.T) {
-	p, err := startProcess("/bin/sh", []string{"-c", "while :; do :; done"}, nil, filepath.Join(t.TempDir(), "log"))
+	p, err := StartProgram("/bin/sh", []string{"-c", "while :; do :; done"}, nil, filepath.Join(t.TempDir(), "log"))
 	check.NoError(t, err)
-	defer p.kill()
+	defer p.Stop()
 	for i := range 200 {
 		p.pause()
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
@@ -62,7 +62,7 @@ func TestPausedProcessHasStopped(t *testing.T) {
 		}
 		p.resume()
 	}
-	p.kill()
+	p.Stop()
 	p.pause()
 }
 
