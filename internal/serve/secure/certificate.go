@@ -9,32 +9,28 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"time"
+
+	"k8s.io/client-go/util/keyutil"
 )
 
-// Authority is a CA. Its serving certificates use the CA's own key, so that a server stores only
-// one key. A client that trusts the CA also trusts the certificates that the CA issues later.
+// Authority is a CA. Its certificates use the CA's own key, so that a server stores only one key. A
+// client that trusts the CA also trusts the certificates that the CA issues later.
 type Authority struct {
 	ca  *x509.Certificate
 	key crypto.Signer
 }
 
-// NewAuthority creates a CA, which signs only serving certificates. name is its common name. Its
-// key is an elliptic-curve key, because creating an RSA key would take as long as starting a
-// server.
+// NewAuthority creates a CA, which signs no other CA. name is its common name. Its key is an
+// elliptic-curve key, because creating an RSA key would take as long as starting a server.
 func NewAuthority(name string, validity time.Duration) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
-	template, err := newTemplate(name, validity)
-	if err != nil {
-		return nil, err
-	}
+	template := newTemplate(name, validity)
 	template.KeyUsage |= x509.KeyUsageCertSign
 	template.IsCA, template.MaxPathLenZero = true, true
 	ca, err := sign(template, template, key)
@@ -75,21 +71,25 @@ func (a *Authority) Ends() time.Time { return a.ca.NotAfter }
 // PEM returns the CA's certificate.
 func (a *Authority) PEM() []byte { return encode(a.ca.Raw) }
 
-// Issue creates a certificate for the hosts. The result also contains the CA's certificate. name is
-// the common name, which must differ from the CA's.
+// Issue creates a serving certificate for the hosts. The result also contains the CA's certificate.
+// name is the common name, which must differ from the CA's.
 func (a *Authority) Issue(name string, validity time.Duration, hosts ...string) (*tls.Certificate, error) {
-	template, err := newTemplate(name, validity)
-	if err != nil {
-		return nil, err
-	}
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	for _, host := range hosts {
-		if ip := net.ParseIP(host); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-		} else {
-			template.DNSNames = append(template.DNSNames, host)
+	return a.IssueWith(name, validity, func(template *x509.Certificate) {
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		for _, host := range hosts {
+			if ip := net.ParseIP(host); ip != nil {
+				template.IPAddresses = append(template.IPAddresses, ip)
+			} else {
+				template.DNSNames = append(template.DNSNames, host)
+			}
 		}
-	}
+	})
+}
+
+// IssueWith creates a certificate like Issue, but change completes the template that the CA signs.
+func (a *Authority) IssueWith(name string, validity time.Duration, change func(template *x509.Certificate)) (*tls.Certificate, error) {
+	template := newTemplate(name, validity)
+	change(template)
 	leaf, err := sign(template, a.ca, a.key)
 	if err != nil {
 		return nil, err
@@ -99,12 +99,8 @@ func (a *Authority) Issue(name string, validity time.Duration, hosts ...string) 
 
 // EncodePair returns the result of Issue as PEM.
 func EncodePair(pair *tls.Certificate) (certPEM, keyPEM []byte, err error) {
-	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
-	if !ok {
-		return nil, nil, errors.New("encode a key: unknown curve")
-	}
-	if keyPEM, err = encodeKey(key); err != nil {
-		return nil, nil, err
+	if keyPEM, err = keyutil.MarshalPrivateKeyToPEM(pair.PrivateKey); err != nil {
+		return nil, nil, fmt.Errorf("encode a key: %w", err)
 	}
 	for _, der := range pair.Certificate {
 		certPEM = append(certPEM, encode(der)...)
@@ -112,29 +108,17 @@ func EncodePair(pair *tls.Certificate) (certPEM, keyPEM []byte, err error) {
 	return certPEM, keyPEM, nil
 }
 
-func newTemplate(name string, validity time.Duration) (*x509.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, fmt.Errorf("make a serial number: %w", err)
-	}
+// newTemplate returns the template of a certificate with a random serial number.
+func newTemplate(name string, validity time.Duration) *x509.Certificate {
 	return &x509.Certificate{
-		SerialNumber:          serial,
 		Subject:               pkix.Name{CommonName: name},
 		NotBefore:             time.Now().Add(-5 * time.Minute), // for clients whose clocks are slow
 		NotAfter:              time.Now().Add(validity),
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		BasicConstraintsValid: true,
-	}, nil
+	}
 }
 
 func encode(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("encode a key: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
