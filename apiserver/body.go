@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,10 +73,7 @@ func (b *bodyReader) fromRequest(w http.ResponseWriter, r *http.Request) (object
 	if err != nil {
 		return nil, err
 	}
-	contentType := r.Header.Get("Content-Type")
-	if contentType == "" {
-		contentType = wire.ContentTypeJSON
-	}
+	contentType := cmp.Or(r.Header.Get("Content-Type"), wire.ContentTypeJSON)
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		return nil, errUnsupportedMediaType("the Content-Type " + contentType + " is malformed")

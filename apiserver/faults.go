@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"sync"
@@ -60,9 +61,7 @@ func (f *Faults) Add(r Rule) (remove func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	rule := &r
-	if rule.Times == 0 {
-		rule.Times = -1
-	}
+	rule.Times = cmp.Or(rule.Times, -1)
 	f.rules = append(f.rules, rule)
 	return func() {
 		f.mu.Lock()

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"reflect"
 	"strings"
 
@@ -25,12 +26,8 @@ var statusVerbs = []string{"get", "patch", "update"}
 
 // complete returns r with defaults for the optional fields that are empty.
 func (r Resource) complete() Resource {
-	if r.ListKind == "" {
-		r.ListKind = r.Kind + "List"
-	}
-	if r.Singular == "" {
-		r.Singular = strings.ToLower(r.Kind)
-	}
+	r.ListKind = cmp.Or(r.ListKind, r.Kind+"List")
+	r.Singular = cmp.Or(r.Singular, strings.ToLower(r.Kind))
 	return r
 }
 

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ const firstVersion = 1000
 func New(o Options) (*Server, error) {
 	s := &Server{
 		opts:   o,
-		faults: o.Faults,
+		faults: cmp.Or(o.Faults, &Faults{}),
 		clock:  &revisionClock{now: firstVersion},
 		stop:   func() {},
 
@@ -59,9 +60,6 @@ func New(o Options) (*Server, error) {
 		},
 	}
 	s.handler = secure.LocalOnly(http.HandlerFunc(s.serve))
-	if s.faults == nil {
-		s.faults = &Faults{}
-	}
 	if err := s.registerAll(); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -100,11 +98,7 @@ func (s *Server) Start() error {
 	if s.listener != nil {
 		return nil
 	}
-	addr := s.opts.Listen
-	if addr == "" {
-		addr = "127.0.0.1:0"
-	}
-	l, err := net.Listen("tcp", addr)
+	l, err := net.Listen("tcp", cmp.Or(s.opts.Listen, "127.0.0.1:0"))
 	if err != nil {
 		return fmt.Errorf("apiserver: %w", err)
 	}

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -90,10 +91,7 @@ func (s *Server) evict(w http.ResponseWriter, r *http.Request, res *servedResour
 	if err != nil {
 		return err
 	}
-	options := o.(*policyv1.Eviction).DeleteOptions
-	if options == nil {
-		options = &metav1.DeleteOptions{}
-	}
+	options := cmp.Or(o.(*policyv1.Eviction).DeleteOptions, &metav1.DeleteOptions{})
 	if _, _, err := s.remove(res, q, options.Preconditions, dryRun(r) || len(options.DryRun) > 0); err != nil {
 		return err
 	}

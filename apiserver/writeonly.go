@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -27,9 +28,7 @@ func applyWriteOnly(o object) {
 	if spec == nil {
 		return
 	}
-	if spec.ServiceAccountName == "" {
-		spec.ServiceAccountName = spec.DeprecatedServiceAccount
-	}
+	spec.ServiceAccountName = cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount)
 	spec.DeprecatedServiceAccount = spec.ServiceAccountName
 	maps.DeleteFunc(annotations, func(name, _ string) bool { return slices.Contains(initContainerAnnotations, name) })
 }

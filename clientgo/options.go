@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -138,12 +139,9 @@ func (o *Options) reflectorConfig() reflector.Config {
 
 // storeConfig returns the configuration of a store. values decodes the objects of the store.
 func (o *Options) storeConfig(values *codec.Codec) store.Config {
-	cfg := store.Config{Decode: values.Decode, DecodeCopy: values.Decode, DecodedBudget: o.DecodedBudget, DecodedIdle: o.DecodedIdle, LogBytes: o.LogBytes}
+	cfg := store.Config{Decode: values.Decode, DecodeCopy: values.Decode, DecodedBudget: o.DecodedBudget, DecodedIdle: cmp.Or(o.DecodedIdle, decodedIdle), LogBytes: o.LogBytes}
 	if o.ShareDecoded {
 		cfg.Decode = values.DecodeShared
-	}
-	if cfg.DecodedIdle == 0 {
-		cfg.DecodedIdle = decodedIdle
 	}
 	return cfg
 }
@@ -172,9 +170,8 @@ func settingsOf(opts []Option) settings {
 	if s.shard != nil {
 		s.informer.Shard = *s.shard
 	}
-	if s.informer.Server == nil {
-		s.informer.Server = &weir.ServerGroup{} // all informers of a factory use one server
-	}
+	// All informers of a factory use one server.
+	s.informer.Server = cmp.Or(s.informer.Server, &weir.ServerGroup{})
 	return s
 }
 

@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"sync/atomic"
@@ -97,9 +98,7 @@ func (r *retryAfter) restore(err error) error {
 	if !ok || seconds == 0 {
 		return err
 	}
-	if status.ErrStatus.Details == nil {
-		status.ErrStatus.Details = &metav1.StatusDetails{}
-	}
+	status.ErrStatus.Details = cmp.Or(status.ErrStatus.Details, &metav1.StatusDetails{})
 	status.ErrStatus.Details.RetryAfterSeconds = max(status.ErrStatus.Details.RetryAfterSeconds, seconds)
 	return err
 }

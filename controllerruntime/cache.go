@@ -1,6 +1,7 @@
 package controllerruntime
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -54,9 +55,7 @@ var errNoConfig = errors.New("controllerruntime: NewCache needs a rest.Config")
 func capturingClient(cfg *rest.Config, client *http.Client) (*http.Client, error) {
 	if client == nil {
 		cfg = source.CopyConfig(cfg)
-		if cfg.UserAgent == "" {
-			cfg.UserAgent = rest.DefaultKubernetesUserAgent()
-		}
+		cfg.UserAgent = cmp.Or(cfg.UserAgent, rest.DefaultKubernetesUserAgent())
 		made, err := rest.HTTPClientFor(cfg)
 		if err != nil {
 			return nil, fmt.Errorf("controllerruntime: %w", err)

@@ -1,6 +1,7 @@
 package controllerruntime
 
 import (
+	"cmp"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,12 +55,8 @@ func (s *settings) optionsOf(example runtime.Object, scheme *runtime.Scheme, ser
 	if !ok {
 		opts = s.all
 	}
-	if opts.Scheme == nil {
-		opts.Scheme = scheme
-	}
-	if opts.Server == nil {
-		opts.Server = server
-	}
+	opts.Scheme = cmp.Or(opts.Scheme, scheme)
+	opts.Server = cmp.Or(opts.Server, server)
 	return opts
 }
 

@@ -298,9 +298,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	o.timeouts = cmp.Or(o.timeouts, defaultTimeouts)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 

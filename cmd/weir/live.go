@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,9 +37,7 @@ type metricsReader struct {
 
 func newMetricsReader(cfg *rest.Config) (*metricsReader, error) {
 	cfg = rest.CopyConfig(cfg)
-	if cfg.Timeout == 0 {
-		cfg.Timeout = metricsTimeout
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, metricsTimeout)
 	cfg = command.Impatient(cfg)
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -59,10 +60,7 @@ func (p *prescription) print(d *doctorPage) error {
 			return err
 		}
 	}
-	note := d.Note
-	if note == "" {
-		note = sizesText(d.Sizes) + " " + d.Low
-	}
+	note := cmp.Or(d.Note, sizesText(d.Sizes)+" "+d.Low)
 	fmt.Fprintln(p.out)
 	p.paragraph("", note)
 	return nil

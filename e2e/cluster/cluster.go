@@ -6,6 +6,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,9 +105,7 @@ const startTimeout = 3 * time.Minute
 // also names the directory of the logs, which Start keeps. If ctx has ended, the error contains
 // neither.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
-	if options.Authorization == "" {
-		options.Authorization = AlwaysAllow
-	}
+	options.Authorization = cmp.Or(options.Authorization, AlwaysAllow)
 	if options.Logf == nil {
 		options.Logf = func(string, ...any) {}
 	}

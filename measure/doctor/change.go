@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -125,8 +126,6 @@ func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 // clientGroup returns client-go's name of the group.
 func (a api) clientGroup() string {
 	first, _, _ := strings.Cut(a.group, ".")
-	if first == "" {
-		first = "core"
-	}
+	first = cmp.Or(first, "core")
 	return title(first)
 }

@@ -4,6 +4,7 @@
 package doctor
 
 import (
+	"cmp"
 	"github.com/weirproject/weir/measure/doctor/cost"
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
@@ -72,9 +73,7 @@ func (d *Doctor) Add(e *evidence.Event) {
 	default:
 		return
 	}
-	if d.first == 0 {
-		d.first = e.Staged
-	}
+	d.first = cmp.Or(d.first, e.Staged)
 	d.last = max(d.last, e.Staged)
 	verb, bucket := verbOf(e.Verb), d.clock.bucket(e.Staged)
 	var q evidence.Query

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -134,9 +135,7 @@ func findPart(u subject) (Finding, bool) {
 	if explains {
 		return Finding{}, false
 	}
-	if rhythm == "" {
-		rhythm = humanize.Number(max(p.perHour(), float64(p.hourly.busiest))/60) + " times a minute"
-	}
+	rhythm = cmp.Or(rhythm, humanize.Number(max(p.perHour(), float64(p.hourly.busiest))/60)+" times a minute")
 	return Finding{
 		Count: p.count, Seconds: p.latency.Seconds(),
 		Text:   fmt.Sprintf("LISTs %s %s %s: %s LISTs%s", u.resource, how, rhythm, humanize.Count(p.count), p.sort()),

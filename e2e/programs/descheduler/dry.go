@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	policy "k8s.io/api/policy/v1"
@@ -28,9 +29,7 @@ type dryEvictions struct{ policyclient.EvictionInterface }
 
 func (e dryEvictions) Evict(ctx context.Context, eviction *policy.Eviction) error {
 	eviction = eviction.DeepCopy()
-	if eviction.DeleteOptions == nil {
-		eviction.DeleteOptions = &metav1.DeleteOptions{}
-	}
+	eviction.DeleteOptions = cmp.Or(eviction.DeleteOptions, &metav1.DeleteOptions{})
 	eviction.DeleteOptions.DryRun = []string{metav1.DryRunAll}
 	return e.EvictionInterface.Evict(ctx, eviction)
 }

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -118,9 +119,7 @@ const (
 // keeps for the handler up to one old version per changed key, and up to 16,384 objects that were
 // created and deleted. So the caller must close a registration that it never runs.
 func New(s *store.Store, handle Func, opts Options) *Registration {
-	if opts.Workers == nil {
-		opts.Workers = &Workers{}
-	}
+	opts.Workers = cmp.Or(opts.Workers, &Workers{})
 	r := &Registration{
 		store:  s,
 		handle: handle,

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,12 +118,8 @@ const (
 
 // New returns an engine. It starts no goroutine and sends no request; Run does.
 func New(cfg Config) *Engine {
-	if cfg.StopTimeout == 0 {
-		cfg.StopTimeout = 10 * time.Second
-	}
-	if cfg.Reflector.Server == nil {
-		cfg.Reflector.Server = &reflector.Server{}
-	}
+	cfg.StopTimeout = cmp.Or(cfg.StopTimeout, 10*time.Second)
+	cfg.Reflector.Server = cmp.Or(cfg.Reflector.Server, &reflector.Server{})
 	return &Engine{
 		cfg:      cfg,
 		store:    store.New(cfg.Store),

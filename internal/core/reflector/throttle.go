@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -61,9 +62,7 @@ func (t *throttle) wait(ctx context.Context, sink Sink, events int, longest time
 		t.went, t.read = now, read
 	case read > t.read:
 		per := min(now.Sub(t.went)/time.Duration(read-t.read), longest)
-		if t.per == 0 {
-			t.per = per
-		}
+		t.per = cmp.Or(t.per, per)
 		t.per = (3*t.per + per) / 4
 		t.went, t.read = now, read
 	// the handler is blocked or, if read < t.read, a different handler is behind now

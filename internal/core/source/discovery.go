@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,12 +34,8 @@ func NewDiscovery(cfg *rest.Config) (*Discovery, error) {
 	cfg = CopyConfig(cfg)
 	cfg.APIPath, cfg.GroupVersion = "", nil
 	cfg.QPS = -1 // no limit: each path is requested once, and at most maxAsked at the same time
-	if cfg.Timeout == 0 {
-		cfg.Timeout = discoveryTimeout
-	}
-	if cfg.UserAgent == "" {
-		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, discoveryTimeout)
+	cfg.UserAgent = cmp.Or(cfg.UserAgent, rest.DefaultKubernetesUserAgent())
 	cfg.NegotiatedSerializer = statusCodecs
 	httpClient, err := HTTPClient(cfg)
 	if err != nil {
@@ -108,9 +105,7 @@ func withRetryAfter(err, plain error) error {
 	if !sent || !refused || rest.ErrStatus.Details == nil {
 		return err
 	}
-	if status.ErrStatus.Details == nil {
-		status.ErrStatus.Details = &metav1.StatusDetails{}
-	}
+	status.ErrStatus.Details = cmp.Or(status.ErrStatus.Details, &metav1.StatusDetails{})
 	seconds := &status.ErrStatus.Details.RetryAfterSeconds
 	*seconds = max(*seconds, rest.ErrStatus.Details.RetryAfterSeconds)
 	return err

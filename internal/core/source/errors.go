@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -52,9 +53,7 @@ func statusError(method, path string, resp *http.Response, body io.Reader) error
 	if status == nil {
 		status = plainStatus(method, path, resp)
 	}
-	if status.Code == 0 {
-		status.Code = int32(resp.StatusCode)
-	}
+	status.Code = cmp.Or(status.Code, int32(resp.StatusCode))
 	mergeRetryAfter(status, resp.Header.Get("Retry-After"))
 	return &apierrors.StatusError{ErrStatus: *status}
 }
@@ -96,10 +95,7 @@ func plainStatus(method, path string, resp *http.Response) *metav1.Status {
 			mediaType = mt
 		}
 	}
-	text := http.StatusText(resp.StatusCode)
-	if text == "" {
-		text = "unknown status"
-	}
+	text := cmp.Or(http.StatusText(resp.StatusCode), "unknown status")
 	return &metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    int32(resp.StatusCode),
@@ -125,9 +121,7 @@ func mergeRetryAfter(status *metav1.Status, header string) {
 	if seconds == 0 {
 		return
 	}
-	if status.Details == nil {
-		status.Details = &metav1.StatusDetails{}
-	}
+	status.Details = cmp.Or(status.Details, &metav1.StatusDetails{})
 	status.Details.RetryAfterSeconds = max(status.Details.RetryAfterSeconds, seconds)
 }
 

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,9 +95,7 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 	}
 	opts.Stats = opts.stats()
 	cfg.Timeout = 0 // it would also limit the stream
-	if cfg.UserAgent == "" {
-		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
-	}
+	cfg.UserAgent = cmp.Or(cfg.UserAgent, rest.DefaultKubernetesUserAgent())
 	// required by client-go; New uses only the scheme, host and path prefix of the URL
 	cfg.GroupVersion = &schema.GroupVersion{}
 	base, _, err := rest.DefaultServerUrlFor(cfg)

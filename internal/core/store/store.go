@@ -95,9 +95,7 @@ type Store struct {
 
 // New returns an empty store. Call Close to stop its goroutines.
 func New(cfg Config) *Store {
-	if cfg.Encoding == 0 {
-		cfg.Encoding = wire.JSON
-	}
+	cfg.Encoding = cmp.Or(cfg.Encoding, wire.JSON)
 	if cfg.DecodeCopy == nil {
 		cfg.DecodeCopy = cfg.Decode
 	}

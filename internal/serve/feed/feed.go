@@ -9,6 +9,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -124,9 +125,7 @@ func (f *Feed) build(cfg Config, src, proofs source.Source) (err error) {
 }
 
 func setDefaults(cfg *Config) {
-	if cfg.ProofTimeout == 0 {
-		cfg.ProofTimeout = defaultProofTimeout
-	}
+	cfg.ProofTimeout = cmp.Or(cfg.ProofTimeout, defaultProofTimeout)
 	if cfg.Reserve == nil {
 		cfg.Reserve = func(int) error { return nil }
 	}
@@ -136,9 +135,7 @@ func setDefaults(cfg *Config) {
 	if cfg.OnRefuse == nil {
 		cfg.OnRefuse = func(error) {}
 	}
-	if cfg.Stats == nil {
-		cfg.Stats = &Stats{}
-	}
+	cfg.Stats = cmp.Or(cfg.Stats, &Stats{})
 }
 
 // Run lists and watches the upstream until ctx ends, and then returns the cause of ctx. It returns

@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"net/http"
@@ -111,9 +112,7 @@ const (
 // field with Indexed does not have exactly one path.
 func New(cfg Config) (*Cache, error) {
 	r := cfg.Resource
-	if r.ListKind == "" {
-		r.ListKind = r.Kind + "List"
-	}
+	r.ListKind = cmp.Or(r.ListKind, r.Kind+"List")
 	r.conversion = newConversion(&r, cfg.Encoding)
 	cfg.setDefaults()
 	c := &Cache{
@@ -161,9 +160,7 @@ func (cfg *Config) setDefaults() {
 	if cfg.Closed == nil {
 		cfg.Closed = apierrors.NewServiceUnavailable("the server is shutting down")
 	}
-	if cfg.History == nil {
-		cfg.History = NewHistory(0, math.MaxUint64, 0)
-	}
+	cfg.History = cmp.Or(cfg.History, NewHistory(0, math.MaxUint64, 0))
 	if cfg.Bookmarks == nil {
 		cfg.Bookmarks = func() (time.Duration, bool) { return 0, false }
 	}

@@ -2,6 +2,7 @@ package watchcache
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,9 +33,7 @@ func StatusOf(err error) *metav1.Status {
 		status = apierrors.NewInternalError(err).Status()
 	}
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-	if status.Status == "" {
-		status.Status = metav1.StatusFailure
-	}
+	status.Status = cmp.Or(status.Status, metav1.StatusFailure)
 	return &status
 }
 

@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -50,10 +51,7 @@ type watcher struct {
 // for a resourceVersion that the cache has not reached; serve does that. It returns nil if the
 // watch has ended. An error becomes an ERROR event.
 func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Options, s *selector, rep representation) *watcher {
-	timeout := o.Timeout
-	if timeout == 0 {
-		timeout = c.cfg.MinWatch + rand.N(c.cfg.MinWatch)
-	}
+	timeout := cmp.Or(o.Timeout, c.cfg.MinWatch+rand.N(c.cfg.MinWatch))
 	wt := &watcher{cache: c, options: o, matcher: matcher{selector: s, cache: c}, rep: rep, initial: o.StartsWithState()}
 	wt.ctx, wt.cancel = context.WithTimeout(r.Context(), timeout)
 	wt.interest, wt.selective = s.interest(c)

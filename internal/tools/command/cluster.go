@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -142,9 +143,7 @@ func Prepared(cfg *rest.Config) *rest.Config {
 // a dialer that cfg already has.
 func Impatient(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
-	if cfg.Timeout == 0 {
-		cfg.Timeout = discoveryTimeout
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, discoveryTimeout)
 	if cfg.Dial == nil {
 		cfg.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,9 +31,7 @@ func DebugAddress(flag string) (string, error) {
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		return "", addressError(fmt.Sprintf("no port %q", port))
 	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
+	host = cmp.Or(host, "127.0.0.1")
 	return net.JoinHostPort(host, port), nil
 }
 

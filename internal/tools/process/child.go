@@ -11,6 +11,7 @@ package process
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -118,10 +119,7 @@ func (p *Child) Receive(v any) error {
 		}
 		return nil
 	}
-	err := p.lines.Err()
-	if err == nil {
-		err = ErrExited
-	}
+	err := cmp.Or(p.lines.Err(), ErrExited)
 	return fmt.Errorf("%s: %w", p.role, p.failure(err))
 }
 

@@ -12,6 +12,7 @@
 package cost
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -131,9 +132,7 @@ func (c Cost) Add(o Cost) Cost {
 
 // Of returns the cost of w for a server with these coefficients.
 func (k *Coefficients) Of(w Work) Cost {
-	if w.Encoding == "" {
-		w.Encoding = Protobuf
-	}
+	w.Encoding = cmp.Or(w.Encoding, Protobuf)
 	sent, pages := k.Encodings[w.Encoding], max(1, w.PageCount)
 	each := pages*k.Request + w.Looked*k.Looked + w.Sent*sent.Seconds
 	return Cost{

@@ -171,17 +171,11 @@ func CompareMetrics(before, after *Sample, seconds, now float64) (*MetricsReport
 		Resources: []ResourceMetrics{}, Levels: []LevelMetrics{},
 	}
 	for _, name := range slices.Sorted(maps.Keys(after.Resources)) {
-		was := before.Resources[name]
-		if was == nil {
-			was = &ResourceMetrics{}
-		}
+		was := cmp.Or(before.Resources[name], &ResourceMetrics{})
 		r.Resources = append(r.Resources, after.Resources[name].since(was))
 	}
 	for _, name := range slices.Sorted(maps.Keys(after.Levels)) {
-		was := before.Levels[name]
-		if was == nil {
-			was = &LevelMetrics{}
-		}
+		was := cmp.Or(before.Levels[name], &LevelMetrics{})
 		r.Levels = append(r.Levels, after.Levels[name].since(was))
 	}
 	slices.SortStableFunc(r.Resources, func(a, b ResourceMetrics) int {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,12 +163,8 @@ func (f *flags) complete() error {
 		}
 		*size.to = q.Value()
 	}
-	if f.options.WatchMemory == 0 {
-		f.options.WatchMemory = -1 // in options, 0 means the default, and -1 means no bound
-	}
-	if f.options.ResponseMemory == 0 {
-		f.options.ResponseMemory = -1 // as above
-	}
+	f.options.WatchMemory = cmp.Or(f.options.WatchMemory, -1) // in options, 0 means the default, and -1 means no bound
+	f.options.ResponseMemory = cmp.Or(f.options.ResponseMemory, -1)
 	if _, err := command.DebugAddress(f.debugAddr); err != nil {
 		return command.Usagef("--debug-addr %s: %w", f.debugAddr, err)
 	}

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"container/list"
 	"net"
 	"net/http"
@@ -309,9 +310,7 @@ func (c *Conn) growHead(stream uint32, n int64, fields int) (ok bool) {
 			if victim == nil && c.accepted && c.head <= ConnectionBytes {
 				break
 			}
-			if victim == nil {
-				victim = c
-			}
+			victim = cmp.Or(victim, c)
 			cs.evict(victim, closeForHead)
 		}
 		ok = !c.closed

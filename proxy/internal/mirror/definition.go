@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -73,9 +74,7 @@ func (def definition) has(other definition) bool {
 // merge adds to def the texts of the other definition (more) that def lacks.
 func (def definition) merge(more definition) {
 	for what, text := range more {
-		if def[what] == "" {
-			def[what] = text
-		}
+		def[what] = cmp.Or(def[what], text)
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/binary"
 	"io"
 	"time"
@@ -41,10 +42,7 @@ func (s *Server) watch(r *request) (*watch, *failure) {
 	}
 	s.advance()
 	now := c.Now()
-	timeout := r.timeout
-	if timeout == 0 {
-		timeout = 45 * time.Minute
-	}
+	timeout := cmp.Or(r.timeout, 45*time.Minute)
 	w.deadline = now + timeout
 	w.scheduleBookmark(now)
 	var rev int64

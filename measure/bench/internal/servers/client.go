@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -67,12 +68,8 @@ func (e *answerError) Error() string {
 // do sends a request and returns the answer, whose body the caller must close. If the status of the
 // answer is not a success, the error is an *answerError.
 func (c *client) do(ctx context.Context, q request) (*http.Response, error) {
-	if q.method == "" {
-		q.method = http.MethodGet
-	}
-	if q.accept == "" {
-		q.accept = wire.ContentTypeProtobuf
-	}
+	q.method = cmp.Or(q.method, http.MethodGet)
+	q.accept = cmp.Or(q.accept, wire.ContentTypeProtobuf)
 	at := c.base.JoinPath(q.path)
 	at.RawQuery = q.query
 	r, err := http.NewRequestWithContext(ctx, q.method, at.String(), q.send)

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -180,9 +181,7 @@ func (u *updates) stop() ([]uint64, error) {
 	u.writing.Wait()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.elapsed == 0 {
-		u.elapsed = time.Since(u.begun)
-	}
+	u.elapsed = cmp.Or(u.elapsed, time.Since(u.begun))
 	if u.err != nil {
 		return nil, errors.Join(errUpdates, u.err)
 	}
@@ -193,9 +192,6 @@ func (u *updates) stop() ([]uint64, error) {
 func (u *updates) rate() float64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	elapsed := u.elapsed
-	if elapsed == 0 {
-		elapsed = time.Since(u.begun)
-	}
+	elapsed := cmp.Or(u.elapsed, time.Since(u.begun))
 	return float64(u.count) / max(elapsed.Seconds(), 1e-3)
 }
