@@ -4,11 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/populations"
 )
 
-// loaders is the number of goroutines that write to etcd at the same time.
+// loaders is how many goroutines write to etcd at the same time.
 const loaders = 64
 
 // cacheTimeout bounds the time until the API server's watch cache contains the loaded objects.
@@ -60,29 +60,19 @@ var podKind = populations.Kind{GroupVersionResource: corev1.SchemeGroupVersion.W
 // putAll calls put for each i below n, from several goroutines at the same time. It stops after the
 // first error. It returns the highest revision and that error.
 func putAll(ctx context.Context, n int, put func(ctx context.Context, i int) (int64, error)) (int64, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next, newest atomic.Int64
-	var wg sync.WaitGroup
-	for range min(loaders, n) {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				revision, err := put(ctx, i)
-				if err != nil {
-					cancel(err)
-					return
-				}
-				for seen := newest.Load(); revision > seen && !newest.CompareAndSwap(seen, revision); seen = newest.Load() {
-				}
+	loading, ctx := errgroup.WithContext(ctx)
+	loading.SetLimit(loaders)
+	var newest atomic.Int64
+	for i := range n {
+		loading.Go(func() error {
+			revision, err := put(ctx, i)
+			for seen := newest.Load(); revision > seen && !newest.CompareAndSwap(seen, revision); seen = newest.Load() {
 			}
+			return err
 		})
 	}
-	wg.Wait()
-	return newest.Load(), context.Cause(ctx)
+	err := loading.Wait()
+	return newest.Load(), err
 }
 
 func (c *Cluster) putNamespaces(ctx context.Context, names []string) error {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -30,9 +31,7 @@ func Main(m *testing.M, limit time.Duration, start func(ctx context.Context) (*C
 		if code != 0 {
 			LogToStderr("the servers' logs are in %s", c.KeepLogs())
 		}
-		if stopErr := c.Stop(); err == nil {
-			err = stopErr
-		}
+		err = errors.Join(err, c.Stop())
 	}
 	if err != nil {
 		LogToStderr("%v", err)

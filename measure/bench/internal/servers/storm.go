@@ -140,11 +140,7 @@ func (r *resyncing) startWeir(ctx context.Context, running *sync.WaitGroup) {
 			r.handle(ctx, value)
 		}
 	}, weir.HandlerOptions[*corev1.Pod]{Resync: r.t.Resync}))
-	running.Go(func() {
-		if err := r.index.Run(ctx); err != nil && ctx.Err() == nil {
-			r.cancel(err)
-		}
-	})
+	running.Go(func() { r.cancel(r.index.Run(ctx)) })
 	figures.Check(r.index.WaitForSync(ctx))
 }
 
