@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -123,9 +124,7 @@ func (d openAPISchemas) custom(res *servedResource) map[string]any {
 		kind["properties"] = properties
 	}
 	typeMeta, _ := d.properties(reflect.TypeFor[metav1.TypeMeta]())
-	for name, p := range typeMeta {
-		properties[name] = p
-	}
+	maps.Copy(properties, typeMeta)
 	properties["metadata"] = described(d.of(reflect.TypeFor[metav1.ObjectMeta]()), docsOf(reflect.TypeFor[metav1.PartialObjectMetadata]())["metadata"])
 	return kind
 }
@@ -163,9 +162,7 @@ func (d openAPISchemas) properties(t reflect.Type) (properties map[string]any, r
 			continue
 		case name == "" && field.Anonymous:
 			inlined, more := d.properties(field.Type)
-			for name, p := range inlined {
-				properties[name] = p
-			}
+			maps.Copy(properties, inlined)
 			required = append(required, more...)
 			continue
 		}

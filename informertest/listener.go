@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,8 +25,7 @@ const (
 
 type event struct {
 	verb
-	key      string
-	uid      string
+	key, uid string
 	old, rv  string
 	initial  bool
 	at       time.Time
@@ -286,13 +286,7 @@ func (l *listener) count() int {
 // knows reports whether the objects that the handler knows equal the server's.
 func (l *listener) knows(s *Server) bool { return maps.Equal(l.view(), s.ResourceVersions()) }
 
-// changes returns the events that are not resyncs.
+// changes returns the events that are not resyncs. It changes events.
 func changes(events []event) []event {
-	var out []event
-	for _, e := range events {
-		if !e.resynced {
-			out = append(out, e)
-		}
-	}
-	return out
+	return slices.DeleteFunc(events, func(e event) bool { return e.resynced })
 }

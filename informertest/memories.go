@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -109,12 +110,9 @@ func relistStoresNothingTwice(s *storyRun) {
 	// 410. The informer then lists again, and the server delays the end of that list.
 	s.server.Answer(Watch, Always, Answer{Hold: hold})
 	s.eventually(time.Minute, "a relist", func() bool {
-		for _, r := range s.server.Requests() {
-			if r.Op == List && r.Query.Get("limit") != "1" || r.Query.Get("sendInitialEvents") == "true" {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(s.server.Requests(), func(r Request) bool {
+			return r.Op == List && r.Query.Get("limit") != "1" || r.Query.Get("sendInitialEvents") == "true"
+		})
 	})
 	s.elapse(time.Second)
 	grown := heap() - before

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing/synctest"
@@ -195,12 +196,7 @@ func (i *storyInformer) synced() {
 	i.run()
 	i.s.eventually(time.Minute, "HasSynced", i.HasSynced)
 	i.s.eventually(time.Minute, "HasSynced of each handler", func() bool {
-		for _, l := range i.listeners {
-			if !l.HasSynced() {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(i.listeners, func(l *listener) bool { return !l.HasSynced() })
 	})
 }
 
@@ -257,9 +253,7 @@ func pod(key string, more ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-func onNode(node string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Spec.NodeName = node }
-}
+func onNode(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
 
 // fill creates n pods, ns/pod-00000 and so on, each changed by the functions in more.
 func (s *storyRun) fill(n int, more ...func(*corev1.Pod)) {

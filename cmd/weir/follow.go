@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/internal/tools/process"
 )
@@ -196,14 +198,10 @@ func hopeless(s weir.Status) bool {
 	if skips(s) {
 		return false
 	}
-	for _, never := range []error{
+	lasting := []error{
 		weir.ErrForbidden, weir.ErrUnauthorized, weir.ErrUnknownResource, weir.ErrMethodNotAllowed, weir.ErrMalformed, weir.ErrRejected, weir.ErrEncoding,
-	} {
-		if errors.Is(s.Err, never) {
-			return true
-		}
 	}
-	return errors.Is(s.Err, weir.ErrUnreachable) && s.Attempts >= patience
+	return slices.ContainsFunc(lasting, func(err error) bool { return errors.Is(s.Err, err) }) || errors.Is(s.Err, weir.ErrUnreachable) && s.Attempts >= patience
 }
 
 // skips reports whether the status's only error is that some objects cannot be read and are left
@@ -261,15 +259,9 @@ func (s syncSummary) String() string {
 // purposes returns the used memory by purpose, as text. It omits purposes that use no memory.
 func purposes(m weir.Memory) string {
 	var parts []string
-	for _, p := range []struct {
-		name  string
-		bytes int64
-	}{
-		{"packed", m.Packed}, {"keys", m.Keys}, {"tree", m.Tree}, {"indexes", m.Indexes}, {"decoded", m.Decoded},
-		{"log", m.Log}, {"cursors", m.Cursors}, {"dictionary", m.Dictionary},
-	} {
-		if p.bytes > 0 {
-			parts = append(parts, p.name+" "+humanize.Bytes(p.bytes))
+	for _, p := range store.Memory(m).Purposes() {
+		if p.Bytes > 0 {
+			parts = append(parts, p.Name+" "+humanize.Bytes(p.Bytes))
 		}
 	}
 	if parts == nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -90,10 +91,7 @@ func countContainers(pod *corev1.Pod) containerCount {
 
 // saysInitialized reports whether the pod was ever initialized. Its sidecars may have failed since.
 func saysInitialized(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodInitialized {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodInitialized && c.Status == corev1.ConditionTrue
+	})
 }

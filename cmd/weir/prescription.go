@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
@@ -140,18 +141,9 @@ func (p *prescription) rows(rows [][]string) error {
 // paragraph prints a lead and a text, wrapped between words. It indents the second and later lines
 // by the width of the lead.
 func (p *prescription) paragraph(lead, text string) {
-	indent := strings.Repeat(" ", utf8.RuneCountInString(lead))
-	line := lead
-	for i, word := range strings.Fields(command.Printable(text)) {
-		switch {
-		case i == 0:
-			line += word
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > p.width:
-			fmt.Fprintln(p.out, line)
-			line = indent + word
-		default:
-			line += " " + word
-		}
+	width := utf8.RuneCountInString(lead)
+	for _, line := range humanize.Wrap(command.Printable(text), p.width-width) {
+		fmt.Fprintln(p.out, lead+line)
+		lead = strings.Repeat(" ", width)
 	}
-	fmt.Fprintln(p.out, line)
 }

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -108,10 +109,5 @@ func fieldNumber(f reflect.StructField) (number int, ok bool) {
 var trusted = []string{"k8s.io/api/", "k8s.io/apimachinery/"}
 
 func isTrusted(t reflect.Type) bool {
-	for _, prefix := range trusted {
-		if strings.HasPrefix(t.PkgPath(), prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(trusted, func(prefix string) bool { return strings.HasPrefix(t.PkgPath(), prefix) })
 }

@@ -57,11 +57,10 @@ func pruned(object map[string]any) map[string]any {
 }
 
 type differ struct {
-	secret  bool
-	env     bool
-	hidden  bool // the values at the current path are secret
-	inEnv   bool // the current path is inside environment variables
-	changes []Change
+	secret, env bool
+	hidden      bool // the values at the current path are secret
+	inEnv       bool // the current path is inside environment variables
+	changes     []Change
 }
 
 func (d *differ) add(sign byte, path string, before, after any) {
@@ -276,12 +275,8 @@ const redaction = "(hidden)"
 // container, or extraEnv, envVars and similar fields of custom resources.
 func isEnv(key string) bool {
 	key = strings.ToLower(key)
-	for _, end := range []string{"env", "envs", "envvar", "envvars", "environment", "environmentvariables"} {
-		if strings.HasSuffix(key, end) {
-			return true
-		}
-	}
-	return false
+	ends := []string{"env", "envs", "envvar", "envvars", "environment", "environmentvariables"}
+	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(key, end) })
 }
 
 // told reports whether a line may show a field of an environment variable: the variable's name, or

@@ -1,5 +1,5 @@
-// Package humanize formats values for people: quantities with few digits and a suitable unit, and
-// the differences between two versions of an object, one line for each path.
+// Package humanize formats values for people: quantities with few digits and a suitable unit,
+// wrapped text, and the differences between two versions of an object, one line for each path.
 package humanize
 
 import (
@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Count formats an integer with commas between thousands, as in 50,000.
@@ -75,4 +76,18 @@ func scaled(v float64, units []string) string {
 		return strconv.FormatFloat(math.Round(v), 'f', 0, 64) + " " + units[0]
 	}
 	return Number(v) + " " + units[i]
+}
+
+// Wrap splits a text into lines of at most width characters. It breaks lines only between words, so
+// a longer word is a line of its own.
+func Wrap(text string, width int) (lines []string) {
+	for word := range strings.FieldsSeq(text) {
+		last := len(lines) - 1
+		if last >= 0 && utf8.RuneCountInString(lines[last])+1+utf8.RuneCountInString(word) <= width {
+			lines[last] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
 }

@@ -2,6 +2,7 @@ package populations
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -60,9 +61,7 @@ func schemaOf(w *podsim.Words, depth int) map[string]any {
 		s := map[string]any{"description": w.Text(w.Between(40, 300))}
 		switch n := w.Rand.IntN(6); {
 		case depth > 0 && n < 3:
-			for k, v := range schemaOf(w, depth-1) {
-				s[k] = v
-			}
+			maps.Copy(s, schemaOf(w, depth-1))
 		case n == 3:
 			s["type"], s["minimum"] = "integer", int64(w.Between(0, 9))
 		case n == 4:

@@ -25,13 +25,12 @@ type labFlags struct {
 	// Options contains the server for incidents of informers. Options.Objects is the number of the
 	// server's pods. Each incident sets the other options.
 	informers.Options
-	few       bool   // use fewer pods if the incident has many clients; ignored if real is set
-	real      string // a kubeconfig: replay on its kube-apiserver and change its pods
-	proxy     string // the path of weir-proxy, for incidents of servers
-	page      string
-	charts    string
-	output    string
-	incidents []incident
+	few            bool   // use fewer pods if the incident has many clients; ignored if real is set
+	real           string // a kubeconfig: replay on its kube-apiserver and change its pods
+	proxy          string // the path of weir-proxy, for incidents of servers
+	page           string
+	charts, output string
+	incidents      []incident
 }
 
 const labName = "lab"
@@ -54,7 +53,7 @@ func newLab() *cobra.Command {
 		Long: "Lab replays known incidents of informers on embedded servers: with client-go's informer and with weir's, each in\n" +
 			"a separate process. It prints a table, and writes a page with charts of the measurements over time. All incidents\n" +
 			"need two and a half minutes on two cores.\n\n" +
-			"The incidents: " + strings.Join(wrapped(strings.Join(names, ", "), 90), "\n") + ".\n\n" +
+			"The incidents: " + strings.Join(humanize.Wrap(strings.Join(names, ", "), 90), "\n") + ".\n\n" +
 			"Some incidents cost a kube-apiserver more than the embedded server, which has weir's watch cache. Their output\n" +
 			"says so. --real replays all incidents on a kube-apiserver. Use a test cluster, because lab overloads it with\n" +
 			"requests and repeatedly changes an annotation of its pods.\n\n" +

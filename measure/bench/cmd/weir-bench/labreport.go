@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/weirproject/weir/internal/core/humanize"
@@ -44,7 +43,7 @@ func (r *labReport) writeTable(w io.Writer) error {
 		if err := figures.Write(w, figures.Fit(rows), rows...); err != nil {
 			return err
 		}
-		for _, line := range wrapped(r.Note(i), tableWidth) {
+		for _, line := range humanize.Wrap(r.Note(i), tableWidth) {
 			fmt.Fprintln(w, line)
 		}
 	}
@@ -54,18 +53,6 @@ func (r *labReport) writeTable(w io.Writer) error {
 
 // tableWidth is the maximum length of a line on the terminal.
 const tableWidth = 100
-
-// wrapped breaks text between words into lines of at most width bytes.
-func wrapped(text string, width int) (lines []string) {
-	for _, word := range strings.Fields(text) {
-		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= width {
-			lines[last] += " " + word
-		} else {
-			lines = append(lines, word)
-		}
-	}
-	return lines
-}
 
 // Note returns what readers must know about the server on which the figures were measured, or "" if
 // there is nothing to know.

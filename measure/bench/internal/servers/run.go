@@ -172,10 +172,7 @@ func (b *Bench) measure(ctx context.Context, s Scenario, side string) (f Figures
 			return ours.answeredItself(ctx, b.o.Progress)
 		})
 	}
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
+	return f, err
 }
 
 // withProxy starts a proxy. When the proxy has cached the pods, withProxy calls the function use,
