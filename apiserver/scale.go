@@ -19,8 +19,7 @@ import (
 
 // Scale contains the field paths of a scale subresource, such as "spec.replicas".
 type Scale struct {
-	SpecReplicas   string
-	StatusReplicas string
+	SpecReplicas, StatusReplicas string
 	// Selector is the path of a field that contains a label selector as text. "" means that there is
 	// none.
 	Selector string

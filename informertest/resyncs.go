@@ -1,8 +1,6 @@
 package informertest
 
-import (
-	"time"
-)
+import "time"
 
 var resyncs = []Story{
 	{Name: "ResyncReplays", Contract: "a resync passes every object to the handlers again, without a request",

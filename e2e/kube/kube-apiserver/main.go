@@ -11,6 +11,4 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
 
-func main() {
-	os.Exit(cli.Run(app.NewAPIServerCommand()))
-}
+func main() { os.Exit(cli.Run(app.NewAPIServerCommand())) }

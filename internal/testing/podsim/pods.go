@@ -26,9 +26,7 @@ type Pods struct {
 	n    int
 	seed uint64
 
-	apps       int
-	namespaces int
-	nodes      int
+	apps, namespaces, nodes int
 
 	variety variety
 	fields  fieldTemplates // only for the variety alike

@@ -36,8 +36,7 @@ import (
 
 // Config configures a Recorder. proxy.Audit is the same type and documents the fields.
 type Config struct {
-	PolicyFile                  string
-	LogPath                     string
+	PolicyFile, LogPath         string
 	MaxSize, MaxBackups, MaxAge int
 	WebhookConfigFile           string
 }

@@ -1,8 +1,6 @@
 package api
 
-import (
-	"time"
-)
+import "time"
 
 // Spec describes how a server differs from a current kube-apiserver. The zero value describes a
 // server without differences.

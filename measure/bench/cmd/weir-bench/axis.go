@@ -13,9 +13,8 @@ import (
 // axis is an amount that bench grow increases, such as the number of objects, and the figures that
 // it measures at each point.
 type axis struct {
-	name   string
-	label  string
-	points []int
+	name, label string
+	points      []int
 
 	figures []figures.Figure
 	sides   []string
