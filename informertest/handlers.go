@@ -259,9 +259,7 @@ func slowHandlerDelaysNoOther(s *storyRun) {
 // has read every event that the server has sent.
 func slowHandlerKeepsTheWatch(s *storyRun) {
 	s.fill(10)
-	inf := s.informer(Options{})
-	slow := inf.listen(HandlerOptions{}, forgetful)
-	inf.synced()
+	inf, slow := s.synced(Options{}, forgetful)
 	slow.hold()
 	before := s.server.Sent()
 	for i := range 5000 {
@@ -282,9 +280,7 @@ func slowHandlerKeepsTheWatch(s *storyRun) {
 // newest state.
 func blockedHandlerCatchesUp(s *storyRun) {
 	s.fill(20)
-	inf := s.informer(Options{})
-	slow := inf.listen(HandlerOptions{})
-	inf.synced()
+	inf, slow := s.synced(Options{})
 	slow.hold()
 	for round := range 50 {
 		for i := range 10 {

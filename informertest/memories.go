@@ -66,9 +66,7 @@ func pinnedArray(s *storyRun) {
 func blockedHandlerIsBounded(s *storyRun) {
 	const pods, updates, size = 10, 1400, 10 * kB
 	s.fill(pods, bulk(size))
-	inf := s.informer(Options{})
-	slow := inf.listen(HandlerOptions{}, forgetful)
-	inf.synced()
+	inf, slow := s.synced(Options{}, forgetful)
 	slow.hold()
 	before := heap()
 	fat := bulk(size)
@@ -95,9 +93,7 @@ func blockedHandlerIsBounded(s *storyRun) {
 func relistStoresNothingTwice(s *storyRun) {
 	const pods, size = 500, 10 * kB
 	s.fill(pods, bulk(size))
-	inf := s.informer(Options{})
-	inf.listen(HandlerOptions{}, forgetful)
-	inf.synced()
+	inf, _ := s.synced(Options{}, forgetful)
 	s.elapse(10 * time.Minute)
 	hold := make(chan struct{})
 	before := heap()
@@ -141,9 +137,7 @@ func stopFreesEverything(s *storyRun) {
 
 // follow runs an informer until it has synced, stops it and removes the story's reference to it.
 func (s *storyRun) follow() {
-	inf := s.informer(Options{})
-	inf.listen(HandlerOptions{}, forgetful)
-	inf.synced()
+	inf, _ := s.synced(Options{}, forgetful)
 	inf.current(time.Minute)
 	inf.stop()
 	s.informers = s.informers[:len(s.informers)-1]

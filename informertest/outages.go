@@ -115,8 +115,7 @@ func hangingRequest(s *storyRun) {
 // first WATCH. The informer must sync within five minutes.
 func stalledList(s *storyRun) {
 	s.fill(5)
-	hold := make(chan struct{})
-	s.answer(1, Answer{Hold: hold})
+	s.answer(1, Answer{Hold: make(chan struct{})})
 	s.syncsWithin(5 * time.Minute)
 }
 
@@ -126,8 +125,7 @@ func stalledHead(s *storyRun) {
 	s.fill(5)
 	for _, n := range []int{0, 1, 10, 30} {
 		s.answer(1, Answer{Stall: &n})
-		inf := s.syncsWithin(5 * time.Minute)
-		inf.stop()
+		s.syncsWithin(5 * time.Minute).stop()
 	}
 }
 

@@ -33,8 +33,7 @@ func (s *storyRun) refuse(status *metav1.Status) { s.answer(Always, Answer{Statu
 // return an error that names the cause, and the informer must not have synced.
 func forbiddenIsAnError(s *storyRun) {
 	s.refuse(Forbidden())
-	inf := s.informer(Options{})
-	inf.run()
+	inf, _ := s.started(Options{})
 	s.eventually(10*time.Second, "an error that says forbidden", func() bool { return names(inf.Err(), apierrors.IsForbidden, "forbidden") })
 	if inf.HasSynced() {
 		s.failf("it has synced without permission")
@@ -51,8 +50,7 @@ func names(err error, is func(error) bool, word string) bool {
 // of the wait must name the cause.
 func forbiddenIsNoTimeout(s *storyRun) {
 	s.refuse(Forbidden())
-	inf := s.informer(Options{})
-	inf.run()
+	inf, _ := s.started(Options{})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err := inf.WaitForSync(ctx)
@@ -106,13 +104,17 @@ func forbiddenLater(s *storyRun) {
 // unknownResource makes the server answer 404 for the first five minutes. Err must name the cause,
 // and the informer must sync within 90 s after that.
 func unknownResource(s *storyRun) {
+	s.refusedFor(5*time.Minute, NotFound(), apierrors.IsNotFound, "could not find")
+}
+
+// refusedFor makes the server answer status for the given time. Err must return an error that
+// names(err, is, word) accepts. The informer must sync within 90 s after the given time.
+func (s *storyRun) refusedFor(d time.Duration, status *metav1.Status, is func(error) bool, word string) {
 	s.fill(5)
-	s.refuse(NotFound())
+	s.refuse(status)
 	inf, l := s.started(Options{})
-	s.eventually(10*time.Second, "an error that says so", func() bool {
-		return names(inf.Err(), apierrors.IsNotFound, "could not find")
-	})
-	s.elapse(5 * time.Minute)
+	s.eventually(10*time.Second, "an error that says so", func() bool { return names(inf.Err(), is, word) })
+	s.elapse(d)
 	s.server.Normal()
 	l.syncs(90 * time.Second)
 }
@@ -120,23 +122,14 @@ func unknownResource(s *storyRun) {
 // unauthorized makes the server answer 401 for a minute. Err must name the cause, and the informer
 // must sync within 90 s after that.
 func unauthorized(s *storyRun) {
-	s.fill(5)
-	s.refuse(Unauthorized())
-	inf, l := s.started(Options{})
-	s.eventually(10*time.Second, "an error that says so", func() bool {
-		return names(inf.Err(), apierrors.IsUnauthorized, "unauthorized")
-	})
-	s.elapse(time.Minute)
-	s.server.Normal()
-	l.syncs(90 * time.Second)
+	s.refusedFor(time.Minute, Unauthorized(), apierrors.IsUnauthorized, "unauthorized")
 }
 
 // refusedWithPatience makes the server answer 403 for half an hour. The informer must send at most
 // 600 requests in that time.
 func refusedWithPatience(s *storyRun) {
 	s.refuse(Forbidden())
-	inf := s.informer(Options{})
-	inf.run()
+	s.started(Options{})
 	s.elapse(30 * time.Minute)
 	if n := len(s.server.Requests()); n > 600 {
 		s.failf("%d requests in half an hour", n)

@@ -169,8 +169,7 @@ func (s *Server) serveList(w http.ResponseWriter, r *http.Request, namespace str
 	meta := metav1.ListMeta{ResourceVersion: resourceversion.Format(p.rv)}
 	if limit > 0 && limit < len(p.items) && q.Get("resourceVersion") != "0" {
 		meta.Continue = s.keep(page{p.rv, p.items[limit:]})
-		left := int64(len(p.items) - limit)
-		meta.RemainingItemCount = &left
+		meta.RemainingItemCount = new(int64(len(p.items) - limit))
 		p.items = p.items[:limit]
 	}
 	w.Header().Set("Content-Type", enc.mediaType())

@@ -156,10 +156,11 @@ func (s *storyRun) started(o Options) (*storyInformer, *listener) {
 	return inf, l
 }
 
-// synced returns an informer with one listener, both of which have synced.
-func (s *storyRun) synced(o Options) (*storyInformer, *listener) {
+// synced returns an informer with one listener, both of which have synced. The functions in more
+// configure the listener first.
+func (s *storyRun) synced(o Options, more ...func(*listener)) (*storyInformer, *listener) {
 	inf := s.informer(o)
-	l := inf.listen(HandlerOptions{})
+	l := inf.listen(HandlerOptions{}, more...)
 	inf.synced()
 	return inf, l
 }

@@ -74,8 +74,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, enc encoding
 	}
 	w.Header().Set("Content-Type", mediaType)
 	w.WriteHeader(http.StatusOK)
-	out := http.NewResponseController(w)
-	_ = out.Flush()
+	_ = http.NewResponseController(w).Flush()
 	if a.End {
 		return
 	}
