@@ -36,9 +36,9 @@ func (a api) informer() string {
 	return fmt.Sprintf("factory.%s().%s().%s()", a.clientGroup(), title(a.version), a.method)
 }
 
-// lister returns the Go expression that lists an informer's objects. If the resource has
-// namespaces, the expression lists the objects of one namespace.
-func (a api) lister() string {
+// lister returns the Go expression that calls a method of an informer's lister. If the resource has
+// namespaces, the method is that of the lister of one namespace.
+func (a api) lister(call string) string {
 	of := ""
 	switch {
 	case a.method == "":
@@ -46,7 +46,7 @@ func (a api) lister() string {
 	case !a.cluster:
 		of = fmt.Sprintf(".%s(namespace)", a.method)
 	}
-	return a.informer() + ".Lister()" + of + ".List(selector)"
+	return a.informer() + ".Lister()" + of + "." + call
 }
 
 // kubectl returns the command that gets all objects of the resource, in all namespaces.
@@ -124,6 +124,5 @@ func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 // clientGroup returns client-go's name of the group.
 func (a api) clientGroup() string {
 	first, _, _ := strings.Cut(a.group, ".")
-	first = cmp.Or(first, "core")
-	return title(first)
+	return title(cmp.Or(first, "core"))
 }

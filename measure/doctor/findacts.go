@@ -20,16 +20,7 @@ var getsKind = &kind{
 	does: "GETs the same objects repeatedly",
 	from: "1 GET per minute of each object, which cost 5 s of CPU per hour by the measured model: 4 per second; from 20 machines on, per machine",
 	find: findGets, apart: true,
-	change: func(a api, _ *usage) string {
-		of := ""
-		switch {
-		case a.method == "":
-			of = ".ByNamespace(namespace)"
-		case !a.cluster:
-			of = fmt.Sprintf(".%s(namespace)", a.method)
-		}
-		return a.informer() + ".Lister()" + of + ".Get(name) // instead of a GET"
-	},
+	change:  func(a api, _ *usage) string { return a.lister("Get(name)") + " // instead of a GET" },
 	kubectl: watchOnce,
 	asks: func(w *whatIfCase) []batch {
 		return []batch{{c: w.c.name, size: w.size, work: w.d.getWork(w.c.name, w.u.resource, float64(w.u.gets.count))}}

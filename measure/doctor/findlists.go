@@ -111,7 +111,7 @@ var partKind = &kind{
 	find:     findPart,
 	change: func(a api, u *usage) string {
 		if u != nil && u.lists.Selected == 0 {
-			return a.lister() + " // instead of a LIST of the namespace"
+			return a.lister("List(selector)") + " // instead of a LIST of the namespace"
 		}
 		return a.informer() + `.Informer().GetIndexer().ByIndex("app", app) // instead of a LIST with a selector`
 	},

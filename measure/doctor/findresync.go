@@ -25,7 +25,9 @@ var resyncKind = &kind{
 	from:     "3 bursts of at least 10 LISTs, 2 from each machine, at least 10 minutes apart, whose gaps agree within 10 %; or gaps of 10 h ± 10 %, also of several informers; or 2 such bursts of 100 LISTs (\"seen twice, not proven\")",
 	incident: "resync-storm",
 	find:     findResync,
-	change:   func(a api, _ *usage) string { return a.lister() + " // in the handler, instead of a LIST" },
+	change: func(a api, _ *usage) string {
+		return a.lister("List(selector)") + " // in the handler, instead of a LIST"
+	},
 	remedies: []remedy{unresynced, cached, inPages, informed, proxied},
 }
 
