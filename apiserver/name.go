@@ -81,8 +81,7 @@ func signerName(o object) string {
 		name, _, _ := unstructured.NestedString(u.Object, "spec", "signerName") // not a string: no signer
 		return name
 	}
-	spec := reflect.ValueOf(o).Elem().FieldByName("Spec")
-	return spec.FieldByName("SignerName").String()
+	return reflect.ValueOf(o).Elem().FieldByName("Spec").FieldByName("SignerName").String()
 }
 
 // checkNamespaceExists returns an error if a new object's namespace does not exist or is being

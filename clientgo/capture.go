@@ -164,8 +164,7 @@ func (c *capture) inspect(ctx context.Context, resource schema.GroupVersionResou
 		return wire.TypeMeta{}, c.matcher.matchWatch(resource), nil
 	}
 	body := resp.Body // closed below, because the end of the context does not close every body
-	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
-	defer stop()
+	defer context.AfterFunc(ctx, func() { _ = body.Close() })()
 	if err := decompress(resp); err != nil {
 		return wire.TypeMeta{}, false, err
 	}

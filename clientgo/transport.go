@@ -156,8 +156,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 		ours.Header.Set("Accept-Encoding", accepts)
 	}
 	stopCaller := context.AfterFunc(req.Context(), func() { cancel(context.Cause(req.Context())) })
-	late := time.AfterFunc(headerTimeout, func() { cancel(source.ErrStalled) })
-	defer late.Stop()
+	defer time.AfterFunc(headerTimeout, func() { cancel(source.ErrStalled) }).Stop()
 	resp, err := t.next.RoundTrip(ours)
 	if err != nil {
 		return passThrough(resp, err, cancel)
@@ -233,8 +232,7 @@ const maxRefusal = 64 << 10
 // bytes that were read.
 func readAhead(ctx context.Context, resp *http.Response, limit int64) []byte {
 	body := resp.Body // resp.Body may have changed when ctx ends
-	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
-	defer stop()
+	defer context.AfterFunc(ctx, func() { _ = body.Close() })()
 	text, err := io.ReadAll(io.LimitReader(body, limit))
 	rest := body
 	if err != nil || int64(len(text)) < limit {

@@ -119,8 +119,7 @@ func (h *history) follow(ctx context.Context, tell func(change) error, alive fun
 func (h *history) changeOf(c *store.Change) change {
 	out := change{Type: "MODIFIED", Coalesced: c.Coalesced, Lines: []string{}}
 	if c.Revision > h.began {
-		now := time.Now()
-		out.Time = &now
+		out.Time = new(time.Now())
 	}
 	if c.ResourceVersion != 0 {
 		out.ResourceVersion = fmt.Sprint(c.ResourceVersion)

@@ -205,8 +205,7 @@ func proxyOf(p registry.Named[registry.Proxy]) proxy {
 	for _, r := range out.ProxyState.Resources {
 		one := resource{ProxyResource: r, RawBytes: r.Memory.Raw, MemoryBytes: memoryOf(r.Memory), RelistsBy: relistsBy(r.Relists)}
 		if r.Reflector != nil {
-			of := reflectorOf(*r.Reflector, r.Transitions)
-			one.Reflector = &of
+			one.Reflector = new(reflectorOf(*r.Reflector, r.Transitions))
 		}
 		out.Resources = append(out.Resources, one)
 	}

@@ -145,8 +145,7 @@ func (d *Dictionary) Attached(make func() any) any {
 	if p := d.attached.Load(); p != nil {
 		return *p
 	}
-	made := make()
-	d.attached.CompareAndSwap(nil, &made)
+	d.attached.CompareAndSwap(nil, new(make()))
 	return *d.attached.Load()
 }
 

@@ -223,8 +223,7 @@ func eventError(object runtime.Object) error {
 		if !is {
 			return fmt.Errorf("watch ended with %T", object)
 		}
-		s := err.Status()
-		status = &s
+		status = new(err.Status())
 	}
 	status = status.DeepCopy()
 	if isDecodeFailure(status) {

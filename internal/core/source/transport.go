@@ -214,8 +214,7 @@ func (c *transportCache) get(key transportKey, conf *transport.Config) (*sharedT
 func CopyConfig(cfg *rest.Config) *rest.Config {
 	c := *cfg
 	if c.GroupVersion != nil {
-		gv := *c.GroupVersion
-		c.GroupVersion = &gv
+		c.GroupVersion = new(*c.GroupVersion)
 	}
 	c.Impersonate.Groups = slices.Clone(c.Impersonate.Groups)
 	c.Impersonate.Extra = maps.Clone(c.Impersonate.Extra)

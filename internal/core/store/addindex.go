@@ -26,8 +26,7 @@ func (s *Store) AddIndex(name string, ix Index) error {
 	s.indexNames[name] = struct{}{}
 	if !taken && ix.fn != nil {
 		s.funcs[name] = newFuncIndex(s, name, ix.fn)
-		all := slices.Collect(maps.Values(s.funcs))
-		s.derives.Store(&all)
+		s.derives.Store(new(slices.Collect(maps.Values(s.funcs))))
 	}
 	s.mu.Unlock()
 	switch {

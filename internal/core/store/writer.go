@@ -527,8 +527,7 @@ func (w *Writer) beginReplace(rebase bool) (outdated []func()) {
 func (w *Writer) ListRequested() {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
-	requested := w.s.serverGen
-	w.asked = &requested
+	w.asked = new(w.s.serverGen)
 }
 
 // enterGeneration moves the writer to the server generation in which its list was requested. If the

@@ -118,8 +118,7 @@ func (w *writer) owner(name string, uid types.UID) metav1.OwnerReference {
 // addToken adds the volume with the service account's token, and mounts it in every container, as
 // the API server does.
 func (t *template) addToken(spec *corev1.PodSpec, name string) {
-	token := volumes(&t.app, name)[1]
-	spec.Volumes = append(spec.Volumes, token)
+	spec.Volumes = append(spec.Volumes, volumes(&t.app, name)[1])
 	mount := mounts(name)[1]
 	for i := range spec.Containers {
 		spec.Containers[i].VolumeMounts = append(spec.Containers[i].VolumeMounts, mount)

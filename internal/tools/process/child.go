@@ -144,8 +144,7 @@ func (p *Child) Stop() error {
 
 func (p *Child) end() {
 	p.stdin.Close()
-	kill := time.AfterFunc(grace, func() { p.cmd.Process.Kill() })
-	defer kill.Stop()
+	defer time.AfterFunc(grace, func() { p.cmd.Process.Kill() }).Stop()
 	p.err = p.cmd.Wait()
 }
 

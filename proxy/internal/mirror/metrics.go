@@ -147,15 +147,13 @@ func (res *Resource) inspect() registry.ProxyResource {
 		Error: st.Err, Events: res.FeedStats.Events.Load(), Sessions: st.Sessions, Watchers: res.Watching(),
 	}
 	if at := res.lastRead.Load(); at != 0 {
-		t := time.Unix(0, at)
-		r.LastRead = &t
+		r.LastRead = new(time.Unix(0, at))
 	}
 	s := st.Session
 	if s == nil {
 		return r
 	}
-	status := s.Reflector().Status()
-	r.Reflector, r.Transitions, r.Relists = &status, s.Reflector().Transitions(), s.Reflector().Relists()
+	r.Reflector, r.Transitions, r.Relists = new(s.Reflector().Status()), s.Reflector().Transitions(), s.Reflector().Relists()
 	r.Objects, r.ResourceVersion, r.Memory = s.Store().Len(), s.Store().ResourceVersion(), s.Store().Memory()
 	if at := s.LastHeard(); !at.IsZero() && at.Unix() > 0 {
 		r.Heard = &at

@@ -178,8 +178,7 @@ func (t *warningTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 func (t *warningTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
 func (w *warnings) set(values []string) {
-	values = slices.Clone(values[:min(len(values), maxWarnings)])
-	w.values.Store(&values)
+	w.values.Store(new(slices.Clone(values[:min(len(values), maxWarnings)])))
 }
 
 func (w *warnings) add(h http.Header) {

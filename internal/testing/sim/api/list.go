@@ -174,8 +174,7 @@ func (s *Server) listBody(r *request, items []*Version, rv, next string, remaini
 func (c *Cluster) protobufList(enc encoding, items []*Version, rv, next string, remaining int) []byte {
 	lm := metav1.ListMeta{ResourceVersion: rv, Continue: next}
 	if remaining > 0 {
-		n := int64(remaining)
-		lm.RemainingItemCount = &n
+		lm.RemainingItemCount = new(int64(remaining))
 	}
 	b := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), marshal(&lm))
 	for _, v := range items {

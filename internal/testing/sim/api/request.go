@@ -99,8 +99,7 @@ func (k *Kind) read(r *http.Request, old bool) (*request, *failure) {
 	if !old {
 		req.match = q.Get("resourceVersionMatch")
 		if s := q.Get("sendInitialEvents"); s != "" {
-			b := s == "true"
-			req.initial = &b
+			req.initial = new(s == "true")
 		}
 	}
 	if n, _ := strconv.Atoi(q.Get("timeoutSeconds")); n > 0 {

@@ -52,8 +52,7 @@ func startProxy(ctx context.Context, path string, k *kubeconfig, more ...string)
 		cancel()
 		return nil, fmt.Errorf("start the proxy: %w", err)
 	}
-	timer := time.AfterFunc(startTimeout, cancel)
-	defer timer.Stop()
+	defer time.AfterFunc(startTimeout, cancel).Stop()
 	// The line contains the proxy's address, which is also in the proxy's kubeconfig.
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		return nil, errors.Join(p.failure(errors.New("the proxy did not start")), p.stop())
