@@ -12,8 +12,9 @@ import (
 // Index defines the values under which Informer.By finds an object. Create one with ByLabel,
 // ByField or ByFunc.
 type Index struct {
-	label, field string
-	fn           func(object any) ([]string, error)
+	label string
+	field string
+	fn    func(object any) ([]string, error)
 	// These fields are set by ByFunc: the type of fn's argument (of), and the identity of the function
 	// that ByFunc received (value).
 	of    reflect.Type

@@ -22,7 +22,9 @@ type scope struct {
 }
 
 // String returns the selectors as text, for errors and statuses.
-func (s scope) String() string { return strings.TrimSpace(s.selector.Label + " " + s.selector.Field) }
+func (s scope) String() string {
+	return strings.TrimSpace(s.selector.Label + " " + s.selector.Field)
+}
 
 // scopesOf returns a scope for each pair of a namespace and a selector. It returns
 // ErrInvalidOptions if the options are invalid.

@@ -11,7 +11,9 @@ import "github.com/weirproject/weir/internal/core/shard"
 // synced, and then stop the old informers. At each moment, at least one informer then stores a
 // given object. After the new informers have synced, one old and one new informer store it, until
 // the old informers stop.
-type Shard struct{ Index, Count int }
+type Shard struct {
+	Index, Count int
+}
 
 // Validate returns an error that wraps ErrInvalidOptions unless the shard is the zero value or 0 ≤
 // Index < Count.

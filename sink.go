@@ -68,9 +68,10 @@ type Sink interface {
 
 // Record is one version of an object in the server's encoding. It must not be modified.
 type Record struct {
-	Namespace            string // "" if it has none
-	Name                 string
-	UID, ResourceVersion string
+	Namespace       string // "" if it has none
+	Name            string
+	UID             string
+	ResourceVersion string
 	// Kind is the object's kind. It may be empty until the server has sent the kind. kube-apiserver
 	// sends the kind before or in the first object.
 	Kind schema.GroupVersionKind

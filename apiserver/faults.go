@@ -147,8 +147,9 @@ func (f *Faults) apply(w http.ResponseWriter, r *http.Request, released <-chan s
 // the bytes that it may still write.
 type truncatingWriter struct {
 	http.ResponseWriter
-	left         int64
-	clean, begun bool
+	left  int64
+	clean bool
+	begun bool
 }
 
 // Unwrap returns the wrapped writer, for http.ResponseController.

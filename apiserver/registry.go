@@ -64,7 +64,9 @@ func (g *registry) all() []*servedResource {
 // Register adds one version of a custom resource. If the version is already registered, Register
 // replaces it: its objects remain, and its watches end. It returns an error if the resource is
 // built in, or if r lacks a version, a resource or a kind. After Close it returns ErrClosed.
-func (s *Server) Register(r Resource) error { return s.register(r, nil, customStrategy) }
+func (s *Server) Register(r Resource) error {
+	return s.register(r, nil, customStrategy)
+}
 
 // register is Register for any resource, including built-in resources.
 func (s *Server) register(r Resource, goType reflect.Type, how strategy) error {
@@ -103,7 +105,9 @@ func (s *Server) register(r Resource, goType reflect.Type, how strategy) error {
 // Unregister removes one version of a custom resource. If it was the last version, Unregister also
 // deletes the objects: watchers receive the deletions, and then their watches end. It returns false
 // for a built-in or unknown version.
-func (s *Server) Unregister(gvr schema.GroupVersionResource) bool { return s.unregister(gvr) }
+func (s *Server) Unregister(gvr schema.GroupVersionResource) bool {
+	return s.unregister(gvr)
+}
 
 // unregister removes several versions, and then ends their watches, so that the watchers of all of
 // these versions receive the deletions. It reports whether it removed any version. It does not

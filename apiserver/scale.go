@@ -19,7 +19,8 @@ import (
 
 // Scale contains the field paths of a scale subresource, such as "spec.replicas".
 type Scale struct {
-	SpecReplicas, StatusReplicas string
+	SpecReplicas   string
+	StatusReplicas string
 	// Selector is the path of a field that contains a label selector as text. "" means that there is
 	// none.
 	Selector string

@@ -128,7 +128,9 @@ func (res *servedResource) checkVersion(q request.Path, o, old object) error {
 }
 
 // finalized reports whether an object is being deleted and has no finalizers left.
-func finalized(o object) bool { return o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 }
+func finalized(o object) bool {
+	return o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0
+}
 
 // prepareUpdate checks an update and returns the object to store. For an update of the status
 // subresource, the result is old with the status of o. For other updates, the result is o with the

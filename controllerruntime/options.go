@@ -68,7 +68,9 @@ func (s *settings) optionsOf(example runtime.Object, scheme *runtime.Scheme, ser
 // PrivateCopies, event handlers, predicates, and reads with UnsafeDisableDeepCopy also receive
 // copies. Without PrivateCopies, all of these receive shared objects; DetectMutation detects
 // changes to shared objects.
-func WithOptions(opts clientgo.Options) Option { return func(s *settings) { s.all = opts } }
+func WithOptions(opts clientgo.Options) Option {
+	return func(s *settings) { s.all = opts }
+}
 
 // WithObjectOptions sets the options of the informers for objects of object's type, in place of the
 // options of WithOptions. The typed, unstructured and metadata objects of a kind have separate

@@ -1,6 +1,8 @@
 package informertest
 
-import "time"
+import (
+	"time"
+)
 
 var outages = []Story{
 	{Name: "DownAtStart", Contract: "the informer waits, with backoff, for a server that is down at the start", play: downAtStart},

@@ -20,7 +20,9 @@ type pipes struct {
 	open  map[*pipeConn]struct{} // the server's ends of the connections
 }
 
-func newPipes() *pipes { return &pipes{Listener: testenv.Listen(), open: map[*pipeConn]struct{}{}} }
+func newPipes() *pipes {
+	return &pipes{Listener: testenv.Listen(), open: map[*pipeConn]struct{}{}}
+}
 
 var errRefused = &net.OpError{Op: "dial", Net: "pipe", Err: syscall.ECONNREFUSED}
 

@@ -27,7 +27,9 @@ var refusals = []Story{
 }
 
 // refuse makes the server answer every LIST and WATCH with status.
-func (s *storyRun) refuse(status *metav1.Status) { s.answer(Always, Answer{Status: status}) }
+func (s *storyRun) refuse(status *metav1.Status) {
+	s.answer(Always, Answer{Status: status})
+}
 
 // forbiddenIsAnError makes the server answer 403 from the start. Within ten seconds, Err must
 // return an error that names the cause, and the informer must not have synced.

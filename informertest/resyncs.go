@@ -1,6 +1,8 @@
 package informertest
 
-import "time"
+import (
+	"time"
+)
 
 var resyncs = []Story{
 	{Name: "ResyncReplays", Contract: "a resync passes every object to the handlers again, without a request",

@@ -36,8 +36,9 @@ func bySlimNode(p *corev1.Pod) []string { return []string{p.Labels["slim"] + " "
 type slimCheck struct {
 	s *storyRun
 
-	mu                sync.Mutex
-	versions, deleted map[string]*corev1.Pod
+	mu       sync.Mutex
+	versions map[string]*corev1.Pod
+	deleted  map[string]*corev1.Pod
 }
 
 func (c *slimCheck) check(p *corev1.Pod) {

@@ -1,6 +1,8 @@
 package informertest
 
-import "time"
+import (
+	"time"
+)
 
 var watches = []Story{
 	{Name: "WatchEndsAtOnce", Contract: "an informer follows a server that ends every watch immediately without an error, and sends it few requests",

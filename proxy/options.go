@@ -333,4 +333,6 @@ func parseResource(s string) (schema.GroupVersionResource, error) {
 
 // looksLikeVersion reports whether s looks like an API version. It distinguishes
 // widgets.v1.example.com, which has a version, from ingresses.networking.k8s.io, which has none.
-func looksLikeVersion(s string) bool { return len(s) > 1 && s[0] == 'v' && s[1] >= '0' && s[1] <= '9' }
+func looksLikeVersion(s string) bool {
+	return len(s) > 1 && s[0] == 'v' && s[1] >= '0' && s[1] <= '9'
+}

@@ -56,8 +56,9 @@ type upstream struct {
 	isFrontProxyHeader func(name string) bool
 	// hasCertificate means that the proxy's own credential may be a client certificate. Only then may
 	// the upstream treat the proxy as a front proxy.
-	hasCertificate     bool
-	requests, failures atomic.Uint64
+	hasCertificate bool
+	requests       atomic.Uint64
+	failures       atomic.Uint64
 
 	log      *slog.Logger
 	logLimit rate.Sometimes // limits log lines about requests that the upstream did not answer

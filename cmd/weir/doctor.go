@@ -38,10 +38,11 @@ const outputHTML = "html"
 // doctorFlags are the flags of `weir doctor`.
 type doctorFlags struct {
 	*command.ClusterFlags
-	output         string
-	objects, bytes []string
-	top            int
-	period         time.Duration
+	output  string
+	objects []string
+	bytes   []string
+	top     int
+	period  time.Duration
 }
 
 func newDoctor() *cobra.Command {

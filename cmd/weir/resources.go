@@ -146,7 +146,9 @@ func firstMatch(lists []*metav1.APIResourceList, wanted schema.GroupVersionResou
 // sameGroup reports whether group equals want, or want is empty.
 func sameGroup(group, want string) bool { return want == "" || group == want }
 
-func byName(r *metav1.APIResource, name string) bool { return name == r.Name || name == singular(r) }
+func byName(r *metav1.APIResource, name string) bool {
+	return name == r.Name || name == singular(r)
+}
 
 // singular returns the resource's singular name. Servers before 1.28 omit some singular names;
 // singular then derives the name from the kind.

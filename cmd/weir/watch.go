@@ -26,11 +26,15 @@ const demoPods = 10_000
 // watchFlags are the flags of `weir watch`.
 type watchFlags struct {
 	*command.ClusterFlags
-	allNamespaces                   bool
-	selector, fieldSelector, output string
-	once, diff, watch               bool
-	embedded                        int
-	debugAddr                       string
+	allNamespaces bool
+	selector      string
+	fieldSelector string
+	output        string
+	once          bool
+	diff          bool
+	watch         bool
+	embedded      int
+	debugAddr     string
 }
 
 func newWatch() *cobra.Command {

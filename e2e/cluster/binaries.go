@@ -19,12 +19,15 @@ import (
 // Binaries are the paths of the server programs. For controller-runtime's envtest, set the
 // variables TEST_ASSET_KUBE_APISERVER and TEST_ASSET_ETCD to these paths.
 type Binaries struct {
-	APIServer, Etcd string
+	APIServer string
+	Etcd      string
 }
 
 // Clients are the paths of the client programs. They have the same version as the servers.
 type Clients struct {
-	ControllerManager, Scheduler, Kubectl string
+	ControllerManager string
+	Scheduler         string
+	Kubectl           string
 }
 
 const (

@@ -83,10 +83,11 @@ type Cluster struct {
 	etcdPeerURL string
 	etcdClient  *clientv3.Client
 
-	mu                sync.Mutex
-	etcd              *Program
-	servers           []*APIServer
-	keepLogs, stopped bool
+	mu       sync.Mutex
+	etcd     *Program
+	servers  []*APIServer
+	keepLogs bool
+	stopped  bool
 
 	died     chan struct{} // closed when a server exits without being killed, and by Stop
 	diedErr  error

@@ -10,7 +10,9 @@ import (
 
 // Config returns the admin's client configuration for the first API server. The admin is a member
 // of system:masters. The configuration has no client-side rate limit. The caller may change it.
-func (c *Cluster) Config() *rest.Config { return c.first().Config() }
+func (c *Cluster) Config() *rest.Config {
+	return c.first().Config()
+}
 
 // ConfigFor returns the client configuration of one of Options.Users. It returns an error if
 // Options.Users lacks the name. The configuration has no client-side rate limit. The caller may

@@ -17,14 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Program is a child process of this process: a server of the cluster, or a client program of it.
-// On Linux, the kernel kills it when this process dies.
+// Program is a child process of this process: a server of the cluster, or a client program of it. On
+// Linux, the kernel kills it when this process dies.
 type Program struct {
-	name, logPath string
-	pid           int
-	killed        atomic.Bool   // set before Terminate or Stop ends the process
-	exited        chan struct{} // closed when the process has exited
-	err           error         // from exec.Cmd.Wait; valid after exited is closed
+	name    string
+	logPath string
+	pid     int
+	killed  atomic.Bool   // set before Terminate or Stop ends the process
+	exited  chan struct{} // closed when the process has exited
+	err     error         // from exec.Cmd.Wait; valid after exited is closed
 }
 
 // StartProgram starts the program at path. It adds env to this process's environment, and appends

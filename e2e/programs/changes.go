@@ -30,9 +30,10 @@ type changes struct {
 
 // fileChanges are the changes of one file.
 type fileChanges struct {
-	importPath, file     string
-	imports              []string
-	replacements, shares [][2]string
+	importPath, file string
+	imports          []string
+	replacements     [][2]string
+	shares           [][2]string
 }
 
 var errSyntax = errors.New("build PACKAGE, in PACKAGE FILE, import PATH, change A to B or share A to B is wanted")

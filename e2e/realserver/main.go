@@ -30,13 +30,17 @@ const usage = `Runs a real kube-apiserver and etcd on loopback, filled with simu
 `
 
 type flags struct {
-	pods                                   int
-	population                             string
-	seed                                   uint64
-	kubeconfig, authorization, memoryLimit string
+	pods          int
+	population    string
+	seed          uint64
+	kubeconfig    string
+	authorization string
+	memoryLimit   string
 }
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
 
 func run(args []string, stdout, stderr io.Writer) int {
 	f, err := parse(args, stderr)
@@ -54,11 +58,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if startedByGoRun() {
 		go cancelWithParent(ctx, cancel)
 	}
-	err = serve(ctx, f, stdout, stderr)
-	if errors.Is(err, context.Canceled) {
-		err = errors.New("stopped before the servers were ready")
-	}
-	if err != nil {
+	if err := serve(ctx, f, stdout, stderr); errors.Is(err, context.Canceled) {
+		fmt.Fprintln(stderr, "realserver: stopped before the servers were ready")
+		return 1
+	} else if err != nil {
 		fmt.Fprintf(stderr, "realserver: %v\n", err)
 		return 1
 	}

@@ -59,7 +59,9 @@ func (a api) kubectl() string {
 }
 
 // watchOnce returns a kubectl command that WATCHes the resource, to replace a command in a loop.
-func watchOnce(a api) string { return a.kubectl() + " --watch # once, instead of repeated requests" }
+func watchOnce(a api) string {
+	return a.kubectl() + " --watch # once, instead of repeated requests"
+}
 
 // methods lists client-go's methods for the resources of each group. Here, a dot follows the method
 // of a resource without namespaces.

@@ -179,12 +179,13 @@ const (
 
 // whatIfCase contains a client's requests for one resource. A remedy changes the requests.
 type whatIfCase struct {
-	d                     *Doctor
-	c                     *client
-	u                     *usage
-	size                  Size
-	all                   []batch
-	machines, concurrency float64
+	d           *Doctor
+	c           *client
+	u           *usage
+	size        Size
+	all         []batch
+	machines    float64
+	concurrency float64
 }
 
 // whatIf predicts the cost of the requests that a finding is about, first without a remedy and then

@@ -165,7 +165,9 @@ const maxWriters = 8
 
 // objects contains the objects with the most writes, up to maxWritten. If there are more objects,
 // an object with more than a 2,048th of all writes is never removed (Misra-Gries).
-type objects struct{ byName map[string]*objectWrites }
+type objects struct {
+	byName map[string]*objectWrites
+}
 
 // add counts a write of the object in t by the client c. It ignores a write that names no object,
 // that the server refused, or that failed with an error other than 409. If maxWritten other objects

@@ -10,11 +10,12 @@ import (
 // pattern describes a client's LISTs of all objects of a resource, or its LISTs of some objects.
 type pattern struct {
 	rhythm
-	places          distinct
-	latency         time.Duration
-	quorum, limited int64
-	initial         int64    // the number of WATCHes that start with a LIST
-	spread          *atATime // nil except for LISTs of all objects of nodeResource
+	places  distinct
+	latency time.Duration
+	quorum  int64
+	limited int64
+	initial int64    // the number of WATCHes that start with a LIST
+	spread  *atATime // nil except for LISTs of all objects of nodeResource
 }
 
 // atATime counts the machines that LIST within the same hour.

@@ -96,8 +96,9 @@ func (r *rhythm) interval() (time.Duration, float64) {
 
 // hourly counts requests per hour. An hour starts with the first request after the previous hour.
 type hourly struct {
-	start, n int64
-	busiest  int64 // the largest number of requests in an hour
+	start   int64
+	n       int64
+	busiest int64 // the largest number of requests in an hour
 }
 
 // add counts a request, and reports whether an hour starts with it. at is in microseconds since

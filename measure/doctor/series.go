@@ -126,7 +126,9 @@ func (p *peak) advance(to int64) {
 const registers = 256
 
 // distinct estimates the number of different values (HyperLogLog). The zero value contains none.
-type distinct struct{ register [registers]uint8 }
+type distinct struct {
+	register [registers]uint8
+}
 
 // add counts a value, unless it is empty. It reports whether it recognizes the value as new; with
 // many values, it recognizes only some of the new ones.

@@ -290,8 +290,9 @@ type tally struct {
 // listTally counts LISTs with the same selection. A page after the first belongs to an earlier
 // LIST.
 type listTally struct {
-	lists, quorum int64
-	paged         int64 // LISTs with a limit that the watch cache does not answer
+	lists  int64
+	quorum int64
+	paged  int64 // LISTs with a limit that the watch cache does not answer
 	// limits is the sum of the limits of all pages, or infinity if one page has no limit. It is an
 	// upper bound of the objects that pages returned.
 	limits float64

@@ -8,4 +8,6 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 )
 
-func main() { etcdmain.Main(os.Args) }
+func main() {
+	etcdmain.Main(os.Args)
+}

@@ -11,4 +11,6 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
 
-func main() { os.Exit(cli.Run(app.NewAPIServerCommand())) }
+func main() {
+	os.Exit(cli.Run(app.NewAPIServerCommand()))
+}

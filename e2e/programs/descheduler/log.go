@@ -23,7 +23,9 @@ const (
 	ran     = "Number of evictions/requests"
 )
 
-func (l *log) logger() logr.Logger { return funcr.NewJSON(l.line, funcr.Options{Verbosity: 1}) }
+func (l *log) logger() logr.Logger {
+	return funcr.NewJSON(l.line, funcr.Options{Verbosity: 1})
+}
 
 func (l *log) line(line string) {
 	var said struct {

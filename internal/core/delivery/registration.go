@@ -94,11 +94,12 @@ type Registration struct {
 	fullResync fullResync
 	timer      *time.Timer // wakes the registration for the sweep; nil until the sweep waits
 
-	resyncs         atomic.Bool // ResyncNow was called
-	synced          chan struct{}
-	done            chan struct{}
-	handled, panics atomic.Uint64
-	calls           calls
+	resyncs atomic.Bool // ResyncNow was called
+	synced  chan struct{}
+	done    chan struct{}
+	handled atomic.Uint64
+	panics  atomic.Uint64
+	calls   calls
 
 	mu    sync.Mutex
 	phase phase

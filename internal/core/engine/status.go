@@ -31,10 +31,11 @@ type typed interface {
 // member is one reflector with its source. namespace and selector describe what the reflector
 // requests.
 type member struct {
-	reflector           *reflector.Reflector
-	source              source.Source
-	writer              *store.Writer
-	namespace, selector string
+	reflector *reflector.Reflector
+	source    source.Source
+	writer    *store.Writer
+	namespace string
+	selector  string
 }
 
 func (m *member) run(ctx context.Context) {
@@ -75,7 +76,9 @@ func isMetadata(t wire.TypeMeta) bool {
 }
 
 // what returns the member's namespace and selector for errors, or "" if it has neither.
-func (m *member) what() string { return strings.TrimSpace(m.namespace + " " + m.selector) }
+func (m *member) what() string {
+	return strings.TrimSpace(m.namespace + " " + m.selector)
+}
 
 // Statuses returns the statuses of the reflectors, in the order in which Reflect added them.
 func (e *Engine) Statuses() []reflector.Status {

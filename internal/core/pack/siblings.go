@@ -107,7 +107,9 @@ func (b *base) unpackSibling(dst, packed []byte, size int) ([]byte, error) {
 	return out, nil
 }
 
-func newSiblings() *siblings { return &siblings{seed: maphash.MakeSeed()} }
+func newSiblings() *siblings {
+	return &siblings{seed: maphash.MakeSeed()}
+}
 
 // Name identifies an object and the group of its siblings. Group is empty if the object has no
 // group.

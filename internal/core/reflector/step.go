@@ -84,7 +84,9 @@ func step(s state, in input) (state, []action) {
 
 // streams reports whether a kube-apiserver of this version encodes a LIST while it sends it
 // (KEP-5116, on by default since 1.33). Then, a LIST without a limit costs the server little.
-func streams(major, minor int) bool { return major > 1 || major == 1 && minor >= 33 }
+func streams(major, minor int) bool {
+	return major > 1 || major == 1 && minor >= 33
+}
 
 // machine is the intermediate state during one call of step.
 type machine struct {

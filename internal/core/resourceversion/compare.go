@@ -27,7 +27,9 @@ func Newest(a, b string) string {
 
 // Incomparable reports whether two resourceVersions differ and at least one of them is not a
 // decimal integer, so that their order is unknown.
-func Incomparable(a, b string) bool { return a != b && !(IsInteger(a) && IsInteger(b)) }
+func Incomparable(a, b string) bool {
+	return a != b && !(IsInteger(a) && IsInteger(b))
+}
 
 // digits returns s without leading zeros, "0" for zero, or "" if s is not a decimal integer.
 func digits(s string) string {

@@ -24,7 +24,9 @@ var ErrShard = errors.New("invalid shard")
 // object is in exactly one informer. Shard hashes the uid. A split by namespace would be uneven,
 // because the hash that KEP-5866 defines puts names that differ only in their last letters into one
 // shard.
-type Shard struct{ Index, Count int }
+type Shard struct {
+	Index, Count int
+}
 
 // Validate returns an error that wraps ErrShard unless Index and Count are valid together.
 func (s Shard) Validate() error {

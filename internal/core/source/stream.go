@@ -42,7 +42,9 @@ func (w *watchBody) Next() (Event, error) {
 
 func (w *watchBody) Encoding() wire.Encoding { return w.enc }
 
-func (w *watchBody) BeforeRead(f func()) { w.stream.readAhead.before = f }
+func (w *watchBody) BeforeRead(f func()) {
+	w.stream.readAhead.before = f
+}
 
 func (w *watchBody) Close() error { return w.stream.Close() }
 

@@ -25,11 +25,12 @@ type Object struct {
 	key string // shared by all versions of one object
 	// packed contains the packed bytes, then the patch, and then the uid and the resourceVersion if
 	// these are opaque. Until the version is packed, it contains only the opaque texts.
-	packed       string
-	layout       *layout
-	uid          [16]byte
-	rv, revision uint64
-	sum          uint64 // fingerprint of the received bytes; 0: unknown
+	packed   string
+	layout   *layout
+	uid      [16]byte
+	rv       uint64
+	revision uint64
+	sum      uint64 // fingerprint of the received bytes; 0: unknown
 
 	// owners, marks and puts have one bit for each owner; see owners.go. They are used only for the
 	// version in the table. They change only while Store.writing is held. A bit of owners is cleared
@@ -397,9 +398,10 @@ func (o *Object) bodySize() int {
 // cachedDecoder decodes the objects of a store, and caches their decoded values. It is separate
 // from the store so that an object that a caller keeps does not keep the store's table alive.
 type cachedDecoder struct {
-	encoding           wire.Encoding
-	decode, decodeCopy decodeFunc
-	cache              *decodedCache
+	encoding   wire.Encoding
+	decode     decodeFunc
+	decodeCopy decodeFunc
+	cache      *decodedCache
 }
 
 // decodeFunc is the type of Config.Decode.

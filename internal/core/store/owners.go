@@ -270,7 +270,9 @@ func (w *Writer) Outdated() bool {
 }
 
 // isOutdated returns the result of Outdated. The caller holds Store.writing or Store.mu.
-func (w *Writer) isOutdated() bool { return w.serverGen < w.s.serverGen && !w.manual && !w.removing }
+func (w *Writer) isOutdated() bool {
+	return w.serverGen < w.s.serverGen && !w.manual && !w.removing
+}
 
 // WhenOutdated sets a function that is called once when the writer becomes Outdated. If the writer
 // is already Outdated, WhenOutdated calls f before it returns. Otherwise the goroutine that finds

@@ -430,7 +430,9 @@ func (w *Writer) put(m *wire.Meta, o, held *Object, raw []byte, value any) error
 }
 
 // putPacked adds a version that needs no packing to the batch.
-func (w *Writer) putPacked(held, o *Object) { w.add(&pending{Change: Change{Old: held, New: o}}) }
+func (w *Writer) putPacked(held, o *Object) {
+	w.add(&pending{Change: Change{Old: held, New: o}})
+}
 
 // add adds to the batch a change that has no bytes to pack.
 func (w *Writer) add(p *pending) {

@@ -25,7 +25,9 @@ func (j *jsonBody) release() {
 func (j *jsonBody) offset() int64 { return j.buf.off + int64(j.pos) }
 
 // fail returns a *SyntaxError for the byte at pos.
-func (j *jsonBody) fail(what string, err error) error { return j.buf.fail(j.pos, what, err) }
+func (j *jsonBody) fail(what string, err error) error {
+	return j.buf.fail(j.pos, what, err)
+}
 
 func (j *jsonBody) malformed(what string) error { return j.fail(what, ErrMalformed) }
 
@@ -147,12 +149,13 @@ func early(err error) error {
 // jsonList splits a JSON list into items.
 type jsonList struct {
 	jsonBody
-	max             int
-	list            *ListReader
-	opened, inItems bool
-	first           bool            // the next member or element is the first of its container
-	seen            map[string]bool // members that may occur only once and have been read
-	notes           objectNotes     // positions in the last item
+	max     int
+	list    *ListReader
+	opened  bool
+	inItems bool
+	first   bool            // the next member or element is the first of its container
+	seen    map[string]bool // members that may occur only once and have been read
+	notes   objectNotes     // positions in the last item
 	// status contains the members that a Status has and a list does not have, such as message and
 	// code. Each is preceded by a comma. They are stored because the kind, which says whether the body
 	// is a Status, may be the last member.

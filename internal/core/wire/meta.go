@@ -86,7 +86,9 @@ func (m *Meta) TakeLabels(from *Meta) { m.labels, m.annotations = from.labels, f
 
 // Label returns the value of one label. If the key occurs twice, Label returns the last value, as
 // Kubernetes' decoders do. The value is valid until the next call of a method of m.
-func (m *Meta) Label(key string) (value []byte, ok bool) { return m.lookup(protoLabels, m.labels, key) }
+func (m *Meta) Label(key string) (value []byte, ok bool) {
+	return m.lookup(protoLabels, m.labels, key)
+}
 
 // Labels yields all labels in the order of the object's bytes. Each key and value is valid only in
 // its own iteration. The loop must not call another method of m.

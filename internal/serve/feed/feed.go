@@ -187,7 +187,9 @@ func (f *Feed) ProveCurrent(ctx context.Context) bool { return f.prover.proveCur
 
 // NewestVersion returns the upstream's newest resourceVersion. Concurrent callers share one
 // request.
-func (f *Feed) NewestVersion(ctx context.Context) (uint64, error) { return f.prover.newestVersion(ctx) }
+func (f *Feed) NewestVersion(ctx context.Context) (uint64, error) {
+	return f.prover.newestVersion(ctx)
+}
 
 // LastHeard returns the last time at which the upstream confirmed the feed's state. Except for
 // events in transit, the feed is at least as new as the upstream was then.

@@ -159,7 +159,9 @@ func (p *prover) queryOnce(t *turn) {
 // request. The other source has a separate connection. That matters if several API servers share
 // one address: a failing server may answer pings for hours, so that the connection to it stays
 // open.
-func (p *prover) source() source.Source { return p.sources[p.failures.Load()%uint64(len(p.sources))] }
+func (p *prover) source() source.Source {
+	return p.sources[p.failures.Load()%uint64(len(p.sources))]
+}
 
 // isWatching reports whether the feed watches the upstream. If the feed has lost its watch, another
 // stream cannot prove that the feed is current.

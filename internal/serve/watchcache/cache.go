@@ -189,7 +189,9 @@ func (c *Cache) Expire() {
 
 // Compact expires all resourceVersions before the current one. A request for an expired one
 // receives 410 Expired.
-func (c *Cache) Compact() { c.CompactTo(c.currentState().rv) }
+func (c *Cache) Compact() {
+	c.CompactTo(c.currentState().rv)
+}
 
 // CompactTo permanently expires all resourceVersions that are lower than the given one. A request
 // for one of them receives 410 Expired.

@@ -159,11 +159,12 @@ func (wt *watcher) endInitialEvents() error {
 
 // bookmarkTimer schedules the bookmarks of one watch.
 type bookmarkTimer struct {
-	timer          *time.Timer
-	fired, enabled bool
-	initialEvents  bool // the next bookmark ends the initial events
-	interval       time.Duration
-	lastDue        time.Time // when the last bookmark is due; zero: it was sent
+	timer         *time.Timer
+	fired         bool
+	enabled       bool
+	initialEvents bool // the next bookmark ends the initial events
+	interval      time.Duration
+	lastDue       time.Time // when the last bookmark is due; zero: it was sent
 }
 
 // newBookmarkTimer returns the timer of a watch. If the watch sends initial events, its first

@@ -99,7 +99,9 @@ func (f *selectableField) value(object []byte, scratch [][]byte) (string, [][]by
 // BuiltinFields returns the fields that kube-apiserver accepts in field selectors of a built-in
 // kind, in addition to metadata.name and, for most kinds, metadata.namespace. It returns nil for
 // any other kind.
-func BuiltinFields(gvk schema.GroupVersionKind) []Field { return builtinFields[gvk] }
+func BuiltinFields(gvk schema.GroupVersionKind) []Field {
+	return builtinFields[gvk]
+}
 
 func fieldsAt(paths ...string) []Field {
 	out := make([]Field, 0, len(paths))

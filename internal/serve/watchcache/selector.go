@@ -89,13 +89,19 @@ func (s *selector) restrict(to *string, value string, not bool, f *selectableFie
 }
 
 // keyOnly reports whether the selector depends only on the object's key.
-func (s *selector) keyOnly() bool { return !s.looksInside() && s.shard == nil }
+func (s *selector) keyOnly() bool {
+	return !s.looksInside() && s.shard == nil
+}
 
 // looksInside reports whether the selector depends on the objects' bytes.
-func (s *selector) looksInside() bool { return len(s.labels) > 0 || len(s.fields) > 0 }
+func (s *selector) looksInside() bool {
+	return len(s.labels) > 0 || len(s.fields) > 0
+}
 
 // all reports whether every object of the resource matches.
-func (s *selector) all() bool { return s.keyOnly() && s.namespace == "" && s.name == "" && !s.never }
+func (s *selector) all() bool {
+	return s.keyOnly() && s.namespace == "" && s.name == "" && !s.never
+}
 
 // matcher evaluates a selector. It caches the bytes of the last object. Only one goroutine may use
 // it.
@@ -121,7 +127,9 @@ func (m *matcher) bytes(o *store.Object) ([]byte, error) {
 }
 
 // forget releases the buffers.
-func (m *matcher) forget() { m.object, m.own, m.values, m.meta = nil, nil, nil, wire.Meta{} }
+func (m *matcher) forget() {
+	m.object, m.own, m.values, m.meta = nil, nil, nil, wire.Meta{}
+}
 
 func (m *matcher) readMeta(raw []byte) error { return wire.ReadMeta(m.cache.encoding, raw, &m.meta) }
 

@@ -10,13 +10,17 @@ import (
 
 // app contains the values that all replicas of one Deployment share.
 type app struct {
-	name, namespace, team     string
-	version                   string
-	hash                      string // the value of the label pod-template-hash
-	ownerUID                  types.UID
-	image, imageID, configSum string
-	created                   time.Time
-	suffix                    int // the number that determines the first replica's name suffix
+	name      string
+	namespace string
+	team      string
+	version   string
+	hash      string // the value of the label pod-template-hash
+	ownerUID  types.UID
+	image     string
+	imageID   string
+	configSum string
+	created   time.Time
+	suffix    int // the number that determines the first replica's name suffix
 }
 
 const (

@@ -26,7 +26,9 @@ type Pods struct {
 	n    int
 	seed uint64
 
-	apps, namespaces, nodes int
+	apps       int
+	namespaces int
+	nodes      int
 
 	variety variety
 	fields  fieldTemplates // only for the variety alike

@@ -29,9 +29,10 @@ const (
 // template contains the values that the pods of a workload share, like a pod template.
 type template struct {
 	app
-	labels, annotations map[string]string
-	spec                corev1.PodSpec
-	owners              []metav1.OwnerReference
+	labels      map[string]string
+	annotations map[string]string
+	spec        corev1.PodSpec
+	owners      []metav1.OwnerReference
 }
 
 // writer creates pod templates from random words.

@@ -15,9 +15,11 @@ import (
 
 // mixed creates the objects of a cluster, except the pods.
 type mixed struct {
-	seed                    uint64
-	pods                    *podsim.Pods
-	apps, nodes, namespaces []string
+	seed       uint64
+	pods       *podsim.Pods
+	apps       []string
+	nodes      []string
+	namespaces []string
 }
 
 // mixedKinds returns the kinds of a cluster that runs the given pods; pods is the first kind. For

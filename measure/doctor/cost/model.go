@@ -154,7 +154,9 @@ const (
 )
 
 // Seats returns the number of seats that a LIST of objects needs.
-func Seats(objects float64) float64 { return min(maxSeats, max(1, math.Ceil(objects/objectsPerSeat))) }
+func Seats(objects float64) float64 {
+	return min(maxSeats, max(1, math.Ceil(objects/objectsPerSeat)))
+}
 
 // LetIn returns the share of requests that may run at the same time. seats is the number of seats
 // that all requests together need.

@@ -84,7 +84,9 @@ const longest = int64(7 * 24 * time.Hour / time.Microsecond)
 
 // Latency returns the time from the request's arrival to its stage, at least 0. It returns 0 if the
 // line does not say when the request arrived.
-func (e *Event) Latency() time.Duration { return time.Duration(e.Staged-e.Begun()) * time.Microsecond }
+func (e *Event) Latency() time.Duration {
+	return time.Duration(e.Staged-e.Begun()) * time.Microsecond
+}
 
 // Begun returns when the request arrived, in microseconds since 1970. If the line lacks that time,
 // or the time cannot be right, Begun returns the time of the stage.

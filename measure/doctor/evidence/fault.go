@@ -6,7 +6,9 @@
 // [CompareMetrics] compares two samples of /metrics.
 package evidence
 
-import "errors"
+import (
+	"errors"
+)
 
 // ErrMalformed is matched by every Fault.
 var ErrMalformed = errors.New("not an Event of audit.k8s.io/v1")

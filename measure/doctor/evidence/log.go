@@ -35,7 +35,9 @@ type Counts struct {
 
 // Complete reports whether the logs were read completely. A part that was not read can hide a
 // client.
-func (c *Counts) Complete() bool { return c.Malformed+c.TooLong+c.Misdated+int64(len(c.Damaged)) == 0 }
+func (c *Counts) Complete() bool {
+	return c.Malformed+c.TooLong+c.Misdated+int64(len(c.Damaged)) == 0
+}
 
 // Add adds other to c.
 func (c *Counts) Add(other Counts) {

@@ -157,7 +157,9 @@ func (l labels) get(name string) string { return l[name] }
 var errLabels = errors.New("malformed labels")
 
 // nameOf returns the metric's name at the start of a line in Prometheus' text format.
-func nameOf(line []byte) string { return string(line[:max(0, bytes.IndexAny(line, "{ \t"))]) }
+func nameOf(line []byte) string {
+	return string(line[:max(0, bytes.IndexAny(line, "{ \t"))])
+}
 
 // parseLine parses the rest of a line in Prometheus' text format: labels, a value and a time. It
 // ignores the time; kube-apiserver writes none. weir does not use Prometheus' own parser, which

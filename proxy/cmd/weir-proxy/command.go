@@ -22,12 +22,14 @@ type flags struct {
 	options            proxy.Options
 	rules              *clientcmd.ClientConfigLoadingRules
 	overrides          clientcmd.ConfigOverrides
-	budget, log        string
+	budget             string
+	log                string
 	watches, responses string
 	consistency        string
 	kubeconfig         string // file to write
 	debugAddr          string
-	verbose, check     bool
+	verbose            bool
+	check              bool
 }
 
 func newCommand() *cobra.Command {
@@ -161,8 +163,7 @@ func (f *flags) complete() error {
 		}
 		*size.to = q.Value()
 	}
-	// In options, 0 means the default, and -1 means no bound.
-	f.options.WatchMemory = cmp.Or(f.options.WatchMemory, -1)
+	f.options.WatchMemory = cmp.Or(f.options.WatchMemory, -1) // in options, 0 means the default, and -1 means no bound
 	f.options.ResponseMemory = cmp.Or(f.options.ResponseMemory, -1)
 	if _, err := command.DebugAddress(f.debugAddr); err != nil {
 		return command.Usagef("--debug-addr %s: %w", f.debugAddr, err)

@@ -36,7 +36,8 @@ import (
 
 // Config configures a Recorder. proxy.Audit is the same type and documents the fields.
 type Config struct {
-	PolicyFile, LogPath         string
+	PolicyFile                  string
+	LogPath                     string
 	MaxSize, MaxBackups, MaxAge int
 	WebhookConfigFile           string
 }

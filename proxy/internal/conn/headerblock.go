@@ -5,7 +5,8 @@ package conn
 // about the memory of the decoded head (RFC 7541). For an invalid block the count is wrong. That
 // does not matter, because the server closes the connection.
 type headerBlock struct {
-	fields, bytes int
+	fields int
+	bytes  int
 
 	state blockState
 	// left is the part of an integer that was read so far, or the number of bytes of a string that are
@@ -114,4 +115,6 @@ func (hb *headerBlock) next() {
 
 // memory estimates the memory of the decoded fields, in bytes. It counts two bytes for each
 // received byte, because the compression needs at least 5 bits for a character of 8 bits.
-func (hb *headerBlock) memory() int64 { return int64(hb.fields*fieldBytes + 2*hb.bytes) }
+func (hb *headerBlock) memory() int64 {
+	return int64(hb.fields*fieldBytes + 2*hb.bytes)
+}

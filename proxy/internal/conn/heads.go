@@ -175,7 +175,9 @@ func (c *Conn) dropHead(stream uint32) {
 
 // ignoreHead stops counting the head of a stream that the server ignores. It is called when the
 // head has been decoded.
-func (c *Conn) ignoreHead(stream uint32) { c.do(func() { c.dropHead(stream) }) }
+func (c *Conn) ignoreHead(stream uint32) {
+	c.do(func() { c.dropHead(stream) })
+}
 
 // setHead sets c.head to n bytes and charges for the difference. The caller holds the lock.
 func (c *Conn) setHead(n int64) {

@@ -264,8 +264,9 @@ const initialLoadTimeout = 5 * time.Minute
 
 // Readiness describes whether a configured resource is cached.
 type Readiness struct {
-	Name, How string
-	Delays    bool // the resource is a reason for the replica not to be ready
+	Name   string
+	How    string
+	Delays bool // the resource is a reason for the replica not to be ready
 }
 
 // Readiness describes each configured resource. well says whether the upstream is healthy.

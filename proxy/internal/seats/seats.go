@@ -4,7 +4,9 @@
 // figure in docs/design.md shows what each level is for.
 package seats
 
-import "time"
+import (
+	"time"
+)
 
 // Seats contains all bounds of the proxy's requests. Reads and all other short requests wait for
 // seats. Long-running requests are bounded by their number and memory. A short request that asks to

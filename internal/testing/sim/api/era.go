@@ -67,7 +67,9 @@ func (e *Era) At(rev int64) []*Version {
 }
 
 // Get returns the version of key at a revision, or nil if the object did not exist then.
-func (e *Era) Get(rev int64, key Key) *Version { return find(e.At(rev), key) }
+func (e *Era) Get(rev int64, key Key) *Version {
+	return find(e.At(rev), key)
+}
 
 func find(state []*Version, key Key) *Version {
 	i, ok := search(state, key)

@@ -55,20 +55,22 @@ func (a Ask) String() string {
 // request is a parsed request.
 type request struct {
 	*http.Request
-	client                  *Client
-	plan                    *plan
-	ask                     Ask
-	query                   url.Values
-	namespace               string
-	labels                  labels.Selector
-	fields                  fields.Selector
-	rv, match               string
-	limit                   int
-	token                   string
-	initial                 *bool
-	bookmarks               bool
-	timeout                 time.Duration
-	protobuf, partial, gzip bool
+	client    *Client
+	plan      *plan
+	ask       Ask
+	query     url.Values
+	namespace string
+	labels    labels.Selector
+	fields    fields.Selector
+	rv, match string
+	limit     int
+	token     string
+	initial   *bool
+	bookmarks bool
+	timeout   time.Duration
+	protobuf  bool
+	partial   bool
+	gzip      bool
 }
 
 // read parses a request. The failure is not nil if the server must refuse the request. If old is

@@ -83,9 +83,10 @@ func (r Rule) String() string {
 // number of requests that it has affected.
 type rule struct {
 	Rule
-	met         bool
-	version     string
-	times, hits int
+	met     bool
+	version string
+	times   int
+	hits    int
 }
 
 // AsksForLess reports whether the fault is status 429, with which a server asks clients to wait.

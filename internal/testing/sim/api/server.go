@@ -1,6 +1,8 @@
 package api
 
-import "time"
+import (
+	"time"
+)
 
 // Spec describes how a server differs from a current kube-apiserver. The zero value describes a
 // server without differences.

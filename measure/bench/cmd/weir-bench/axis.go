@@ -13,8 +13,9 @@ import (
 // axis is an amount that bench grow increases, such as the number of objects, and the figures that
 // it measures at each point.
 type axis struct {
-	name, label string
-	points      []int
+	name   string
+	label  string
+	points []int
 
 	figures []figures.Figure
 	sides   []string

@@ -18,12 +18,13 @@ import (
 // growFlags are the flags of bench grow. Some flags of bench apply too.
 type growFlags struct {
 	*benchFlags
-	only           []string
-	most           int
-	chart, etcdURL string
-	writes         bool
-	proxy          string
-	available      func() float64 // available memory, in bytes; 0 if unknown
+	only      []string
+	most      int
+	chart     string
+	etcdURL   string
+	writes    bool
+	proxy     string
+	available func() float64 // available memory, in bytes; 0 if unknown
 }
 
 func newBenchGrow(b *benchFlags) *cobra.Command {

@@ -20,7 +20,9 @@ const (
 )
 
 // contender is a side of a measurement, in one of its modes.
-type contender struct{ side, mode string }
+type contender struct {
+	side, mode string
+}
 
 func (c contender) String() string {
 	switch {
@@ -66,10 +68,12 @@ func contendersOf(v Verb, round int) []contender {
 // verb.
 type spec struct {
 	Options
-	Side, Verb, Stub string
-	Informers        int           // the number of informers of the same pods; 0: one
-	Stretch          float64       // the resync period, in multiples of Period; 0 means 1
-	Every            time.Duration // the time between samples of a trace; 0: no trace
+	Side      string
+	Verb      string
+	Stub      string
+	Informers int           // the number of informers of the same pods; 0: one
+	Stretch   float64       // the resync period, in multiples of Period; 0 means 1
+	Every     time.Duration // the time between samples of a trace; 0: no trace
 
 	server *weir.ServerGroup // shared by all informers, like those of one factory
 }

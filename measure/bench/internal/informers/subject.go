@@ -143,7 +143,9 @@ func (s *subject) settle(ctx context.Context) {
 }
 
 // tell sends an order to the stub.
-func (s *subject) tell(ctx context.Context, o order) { figures.Check(tell(ctx, s.Stub, o)) }
+func (s *subject) tell(ctx context.Context, o order) {
+	figures.Check(tell(ctx, s.Stub, o))
+}
 
 // settled blocks until the stub has carried out its order, and then calls settle. It returns the
 // resourceVersion of the last event that the stub has sent.
@@ -163,7 +165,9 @@ func (s *subject) caughtUp(ctx context.Context) int64 {
 }
 
 // version returns the resourceVersion of the informer. A stub increases it by one with each event.
-func (s *subject) version() float64 { return float64(resourceversion.Number(s.resourceVersion())) }
+func (s *subject) version() float64 {
+	return float64(resourceversion.Number(s.resourceVersion()))
+}
 
 // timed calls f n times and returns the mean time of a call, in nanoseconds.
 func (s *subject) timed(n int, f func(i int) error) float64 {
