@@ -21,7 +21,8 @@ import (
 //	                    Both builds add the directory's file added.go to the package.
 //	in PACKAGE FILE     selects the file that the following lines change
 //	import PATH         adds an import to the file
-//	change A to B       replaces the text A by B everywhere in the file
+//	change A to B       replaces the text A by B everywhere in the file; \n in a text is the end of
+//	                    a line and the indentation of the next line, by one tab
 //	share A to B        replaces A by B after all changes, if Options.ShareDecoded is tested
 type changes struct {
 	build string // "" or a package
@@ -82,7 +83,8 @@ func (c *changes) parse(line string) error {
 		if !ok {
 			return errSyntax
 		}
-		replacement := [2]string{strings.TrimSpace(from), strings.TrimSpace(to)}
+		lines := strings.NewReplacer(`\n`, "\n\t")
+		replacement := [2]string{lines.Replace(strings.TrimSpace(from)), lines.Replace(strings.TrimSpace(to))}
 		if verb == "change" {
 			last.replacements = append(last.replacements, replacement)
 		} else {

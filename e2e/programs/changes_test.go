@@ -31,6 +31,9 @@ func f() { fmt.Println(cachepkg.NewStore(nil), cachepkg.NewStore(nil)) }
 	if out, err = list.files[0].apply([]byte(source), true); err != nil || !strings.Contains(string(out), "Println(weir.NewStore(shared), weir.NewStore(shared))") {
 		t.Errorf("shared: %v\n%s", err, out)
 	}
+	two, err := parseChanges([]byte("in example.com/p p.go\nchange import (\\n\"fmt\" to import (\\n\"fmt\"\\n\"os\"\n"))
+	check.NoError(t, err)
+	check.Equal(t, two.files[0].replacements[0], [2]string{"import (\n\t\"fmt\"", "import (\n\t\"fmt\"\n\t\"os\""}, "a change of two lines")
 	if _, err := list.files[0].apply([]byte("package p\n"), false); err == nil || !strings.Contains(err.Error(), "NewStore") {
 		t.Errorf("nothing to change: %v", err)
 	}
