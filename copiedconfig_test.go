@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -43,17 +42,6 @@ func TestConfigIsCopied(t *testing.T) {
 			inf, err := weir.NewInformer[*corev1.Pod](cfg, weir.Options{})
 			check.NoError(t, err)
 			return inf.Run
-		},
-		"clientgo": func(t *testing.T, cfg *rest.Config) func(context.Context) error {
-			f, err := clientgo.NewSharedInformerFactory(cfg, 0)
-			check.NoError(t, err)
-			f.Core().V1().Pods().Informer()
-			return func(ctx context.Context) error {
-				f.StartWithContext(ctx)
-				<-ctx.Done()
-				f.Shutdown()
-				return nil
-			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -149,8 +149,7 @@ type limiter struct {
 
 func (l *limiter) Wait(context.Context) error { l.waited.Add(1); return nil }
 
-// TestKeepsRateLimits checks that a factory uses the rate limit of its config, or no limit if the
-// config sets none. client-go's default limit would only delay the start of informers.
+// TestKeepsRateLimits checks that a factory uses the rate limiter of its client.
 func TestKeepsRateLimits(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 3})
 	cfg := server.Config()
@@ -160,11 +159,6 @@ func TestKeepsRateLimits(t *testing.T) {
 	begin(t, f)
 	if cfg.RateLimiter.(*limiter).waited.Load() == 0 {
 		t.Error("the rate limiter was not asked")
-	}
-	for _, test := range []struct{ qps, want float32 }{{0, -1}, {3, 3}, {-1, -1}} {
-		if got, err := clientFor(&rest.Config{QPS: test.qps}, func(cfg *rest.Config) (*rest.Config, error) { return cfg, nil }); err != nil || got.QPS != test.want {
-			t.Errorf("QPS %v became %v, %v", test.qps, got, err)
-		}
 	}
 }
 
@@ -249,10 +243,10 @@ func TestReflectorsDescription(t *testing.T) {
 			informers.NewSharedInformerFactory(typed, 0).Core().V1().ConfigMaps().Informer(), "*v1.ConfigMap",
 		},
 		"dynamic": {
-			NewDynamicSharedInformerFactoryWithOptions(byResource, 0).ForResource(configMaps).Informer(),
+			NewDynamicSharedInformerFactory(byResource, 0).ForResource(configMaps).Informer(),
 			dynamicinformer.NewDynamicSharedInformerFactory(byResource, 0).ForResource(configMaps).Informer(), "/v1, Resource=configmaps",
 		},
-		"metadata":  {ours: NewMetadataSharedInformerFactoryWithOptions(partial, 0).ForResource(configMaps).Informer(), want: "/v1, Resource=configmaps"},
+		"metadata":  {ours: NewMetadataSharedInformerFactory(partial, 0).ForResource(configMaps).Informer(), want: "/v1, Resource=configmaps"},
 		"described": {Adopt(described()), described(), "my pods"},
 	} {
 		t.Run(name, func(t *testing.T) {

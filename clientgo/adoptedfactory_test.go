@@ -104,8 +104,7 @@ func TestFactoryOfShard(t *testing.T) {
 	for i := range 2 {
 		shard := WithShard(weir.Shard{Index: i, Count: 2})
 		for _, opts := range [][]Option{{shard, WithOptions(Options{ShareDecoded: true})}, {WithOptions(Options{Shard: weir.Shard{Index: 4, Count: 9}}), shard}} {
-			f, err := NewSharedInformerFactory(server.Config(), 0, opts...)
-			check.NoError(t, err)
+			f := NewSharedInformerFactory(kubernetes.NewForConfigOrDie(server.Config()), 0, opts...)
 			ctx, cancel := context.WithCancel(t.Context())
 			pods := f.Core().V1().Pods().Informer()
 			f.Start(ctx.Done())
@@ -176,10 +175,10 @@ func TestFactoriesByResource(t *testing.T) {
 		factory untypedFactory
 		want    int
 	}{
-		"dynamic":        {must(NewDynamicSharedInformerFactory(server.Config(), 0)), 2},
-		"metadata":       {must(NewMetadataSharedInformerFactory(server.Config(), 0, WithNamespace("one"))), 1},
-		"dynamic, fake":  {NewDynamicSharedInformerFactoryWithOptions(dynamicfake.NewSimpleDynamicClient(scheme.Scheme, a, b), 0), 2},
-		"metadata, fake": {NewMetadataSharedInformerFactoryWithOptions(metadatafake.NewSimpleMetadataClient(metadataScheme, metadataOf(a), metadataOf(b)), 0), 2},
+		"dynamic":        {NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(server.Config()), 0), 2},
+		"metadata":       {NewMetadataSharedInformerFactory(metadata.NewForConfigOrDie(server.Config()), 0, WithNamespace("one")), 1},
+		"dynamic, fake":  {NewDynamicSharedInformerFactory(dynamicfake.NewSimpleDynamicClient(scheme.Scheme, a, b), 0), 2},
+		"metadata, fake": {NewMetadataSharedInformerFactory(metadatafake.NewSimpleMetadataClient(metadataScheme, metadataOf(a), metadataOf(b)), 0), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnding(t)

@@ -21,11 +21,11 @@ import (
 //	factory := clientgo.AdoptFactory(informers.NewSharedInformerFactory(client, resync))
 //
 // Call it before the program requests informers from the factory; those that it has requested
-// before remain as they are. Build the client from a config that was passed to Wrap. Namespace,
-// ListOptions, resync periods and transform are the factory's. Of the options only WithOptions,
-// WithShard and WithTransform have an effect. If this package cannot read the factory's fields
-// (ErrLayout), or Options.Shadow is set, AdoptFactory logs that, and the informers remain
-// client-go's.
+// before remain as they are. Namespace, ListOptions, resync periods and transform are the
+// factory's. Of the options only WithOptions, WithShard and WithTransform have an effect. If this
+// package cannot read the factory's fields (ErrLayout), or Options.Shadow is set, AdoptFactory logs
+// that, and the informers remain client-go's. The informers capture responses without Wrap, see
+// NewSharedInformerFactory.
 //
 // The factory starts only informers that the program uses: it has called a method of the informer,
 // or has requested a lister. If the program uses an informer for the first time after Start, the
@@ -54,6 +54,9 @@ func AdoptFactory[F any](factory F, opts ...Option) F {
 	if fields := reflect.Indirect(v); fields.Kind() == reflect.Struct && readField(fields, "informers", &f.informers) {
 		if lock, ok := private.Field(fields, "lock"); ok {
 			f.lock, _ = lock.Addr().Interface().(*sync.Mutex)
+		}
+		if client, ok := private.Field(fields, "client"); ok && client.Kind() == reflect.Interface && !client.IsNil() {
+			client.Set(reflect.ValueOf(withTransport(&s, client.Interface())))
 		}
 	}
 	if f.lock == nil {

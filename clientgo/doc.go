@@ -2,18 +2,17 @@
 // listers and handlers remain the same.
 //
 //	-factory := informers.NewSharedInformerFactory(client, 10*time.Hour)
-//	+factory, err := clientgo.NewSharedInformerFactory(cfg, 10*time.Hour)
+//	+factory := clientgo.NewSharedInformerFactory(client, 10*time.Hour)
 //
 // [NewSharedInformerFactory], [NewDynamicSharedInformerFactory] and
-// [NewMetadataSharedInformerFactory] need a rest.Config, because their informers read the bodies of
-// LISTs and WATCHes themselves. To use the program's own client instead, pass its config to [Wrap]
-// before you build the client. Then call [NewSharedInformerFactoryWithOptions],
-// [NewFilteredSharedInformerFactory], or the corresponding function for a dynamic or a metadata
-// factory. These functions have the arguments of client-go's functions. [NewSharedIndexInformer]
-// accepts any cache.ListerWatcher. If the ListerWatcher's client was built from a config that was
-// passed to Wrap, the informer captures the responses: it reads the bodies itself, and the client
-// receives empty responses. Otherwise, for example with a fake clientset, the informer uses the
-// results of List and Watch.
+// [NewMetadataSharedInformerFactory] have the arguments of client-go's functions. Their informers
+// capture responses: they read the bodies of LISTs and WATCHes themselves, and the client receives
+// empty responses. [AdoptFactory] does the same for a generated factory of any module.
+//
+// [NewSharedIndexInformer] accepts any cache.ListerWatcher, and [Adopt] any informer of client-go.
+// Such an informer captures responses if its client was built from a config that was passed to
+// [Wrap]. Otherwise, and for example with a fake clientset, an informer uses the results of List
+// and Watch.
 //
 // # Stored objects
 //

@@ -14,30 +14,18 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/metadata/metadatalister"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/core/private"
 )
 
-// NewDynamicSharedInformerFactory returns a factory like that of
-// dynamicinformer.NewDynamicSharedInformerFactory, for cfg's server. It copies cfg. It returns an
-// error if cfg is nil or invalid.
-func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (dynamicinformer.DynamicSharedInformerFactory, error) {
-	client, err := clientFor(cfg, dynamic.NewForConfig)
-	if err != nil {
-		return nil, err
-	}
-	return NewDynamicSharedInformerFactoryWithOptions(client, resync, opts...), nil
-}
-
-// NewDynamicSharedInformerFactoryWithOptions replaces
-// dynamicinformer.NewDynamicSharedInformerFactory. Build the client from a config that was passed
-// to Wrap; see NewSharedInformerFactoryWithOptions. If this package cannot read the fields of
-// client-go's informers (ErrLayout), it logs the reason, and the factory returns client-go's
-// informers.
-func NewDynamicSharedInformerFactoryWithOptions(client dynamic.Interface, resync time.Duration, opts ...Option) dynamicinformer.DynamicSharedInformerFactory {
+// NewDynamicSharedInformerFactory replaces dynamicinformer.NewDynamicSharedInformerFactory. It
+// captures responses like NewSharedInformerFactory, for a client of dynamic.NewForConfig. If this
+// package cannot read the fields of client-go's informers (ErrLayout), it logs the reason, and the
+// factory returns client-go's informers.
+func NewDynamicSharedInformerFactory(client dynamic.Interface, resync time.Duration, opts ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	s := settingsOf(opts)
+	client = withTransport(&s, client)
 	theirs := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, resync, s.namespace, s.tweak)
 	return newResourceFactory(theirs, s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
 		return dynamicinformer.NewFilteredDynamicInformer(client, gvr, s.namespace, resync, namespaceIndexers(), s.tweak)
@@ -47,28 +35,16 @@ func NewDynamicSharedInformerFactoryWithOptions(client dynamic.Interface, resync
 }
 
 // NewFilteredDynamicSharedInformerFactory replaces
-// dynamicinformer.NewFilteredDynamicSharedInformerFactory. See
-// NewDynamicSharedInformerFactoryWithOptions.
+// dynamicinformer.NewFilteredDynamicSharedInformerFactory. See NewDynamicSharedInformerFactory.
 func NewFilteredDynamicSharedInformerFactory(client dynamic.Interface, resync time.Duration, namespace string, tweak dynamicinformer.TweakListOptionsFunc) dynamicinformer.DynamicSharedInformerFactory {
-	return NewDynamicSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
+	return NewDynamicSharedInformerFactory(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
 
-// NewMetadataSharedInformerFactory returns a factory like that of
-// metadatainformer.NewSharedInformerFactory, for cfg's server. It copies cfg. It returns an error
-// if cfg is nil or invalid.
-func NewMetadataSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (metadatainformer.SharedInformerFactory, error) {
-	client, err := clientFor(cfg, metadata.NewForConfig)
-	if err != nil {
-		return nil, err
-	}
-	return NewMetadataSharedInformerFactoryWithOptions(client, resync, opts...), nil
-}
-
-// NewMetadataSharedInformerFactoryWithOptions replaces
-// metadatainformer.NewSharedInformerFactoryWithOptions and
-// metadatainformer.NewSharedInformerFactory. See NewDynamicSharedInformerFactoryWithOptions.
-func NewMetadataSharedInformerFactoryWithOptions(client metadata.Interface, resync time.Duration, opts ...Option) metadatainformer.SharedInformerFactory {
+// NewMetadataSharedInformerFactory replaces metadatainformer.NewSharedInformerFactory and
+// metadatainformer.NewSharedInformerFactoryWithOptions. See NewDynamicSharedInformerFactory.
+func NewMetadataSharedInformerFactory(client metadata.Interface, resync time.Duration, opts ...Option) metadatainformer.SharedInformerFactory {
 	s := settingsOf(opts)
+	client = withTransport(&s, client)
 	theirs := metadatainformer.NewFilteredSharedInformerFactory(client, resync, s.namespace, s.tweak)
 	return newResourceFactory(theirs, s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
 		return metadatainformer.NewFilteredMetadataInformer(client, gvr, s.namespace, resync, namespaceIndexers(), s.tweak)
@@ -78,10 +54,9 @@ func NewMetadataSharedInformerFactoryWithOptions(client metadata.Interface, resy
 }
 
 // NewFilteredMetadataSharedInformerFactory replaces
-// metadatainformer.NewFilteredSharedInformerFactory. See
-// NewDynamicSharedInformerFactoryWithOptions.
+// metadatainformer.NewFilteredSharedInformerFactory. See NewDynamicSharedInformerFactory.
 func NewFilteredMetadataSharedInformerFactory(client metadata.Interface, resync time.Duration, namespace string, tweak metadatainformer.TweakListOptionsFunc) metadatainformer.SharedInformerFactory {
-	return NewMetadataSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
+	return NewMetadataSharedInformerFactory(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
 
 func namespaceIndexers() cache.Indexers {

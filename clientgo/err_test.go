@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
@@ -27,8 +28,7 @@ func TestErr(t *testing.T) {
 		Match: apiserver.Match("list", "pods"),
 		Err:   apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")),
 	})
-	factory, err := NewSharedInformerFactory(server.Config(), 0)
-	check.NoError(t, err)
+	factory := NewSharedInformerFactory(kubernetes.NewForConfigOrDie(server.Config()), 0)
 	inf := factory.Core().V1().Pods().Informer()
 	if err := Err(inf); err != nil {
 		t.Errorf("before the start: %v", err)

@@ -27,8 +27,6 @@ var ErrForeignInformer = errors.New("clientgo: not an informer of this package")
 var ErrExcluded = errors.New("clientgo: the transform excludes this version")
 
 var (
-	// errNoConfig is returned by the factory constructors that need a config.
-	errNoConfig = errors.New("clientgo: no rest.Config")
 	// errStarted is returned by SetTransform and SetWatchErrorHandler after the informer has started.
 	errStarted = errors.New("informer has already started")
 	// errStopped is wrapped by AddEventHandler's error after the informer has stopped.

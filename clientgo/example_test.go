@@ -39,16 +39,13 @@ func cluster() (*apiserver.Server, *rest.Config) {
 	return server, server.Config()
 }
 
-// A program that moves from client-go changes only the line that builds the factory: the argument
-// is a rest.Config instead of a client.
+// A program that moves from client-go changes only the package of the function that builds the
+// factory.
 func ExampleNewSharedInformerFactory() {
 	server, cfg := cluster()
 	defer server.Close()
 
-	factory, err := clientgo.NewSharedInformerFactory(cfg, 10*time.Hour)
-	if err != nil {
-		log.Fatal(err)
-	}
+	factory := clientgo.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(cfg), 10*time.Hour)
 	maps := factory.Core().V1().ConfigMaps()
 	added, err := maps.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { fmt.Println("added", obj.(*corev1.ConfigMap).Name) },

@@ -29,34 +29,30 @@ import (
 	"k8s.io/client-go/informers/storage"
 	"k8s.io/client-go/informers/storagemigration"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/weirproject/weir/internal/core/source"
 )
 
-// SharedInformerFactory is client-go's interface. A file that also declares variables of this type
-// can import this package under the name of package informers, and keep its other lines.
-type SharedInformerFactory = informers.SharedInformerFactory
+// These are types of package informers. A file that uses package informers only for factories can
+// import this package under that name, and keep all its other lines.
+type (
+	SharedInformerFactory = informers.SharedInformerFactory
+	SharedInformerOption  = Option
+)
 
-// NewSharedInformerFactory returns a factory like that of informers.NewSharedInformerFactory, for
-// cfg's server. It copies cfg and sends no request before Start. It returns an error if cfg is nil
-// or invalid.
-func NewSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (informers.SharedInformerFactory, error) {
-	client, err := clientFor(cfg, kubernetes.NewForConfig)
-	if err != nil {
-		return nil, err
-	}
-	return NewSharedInformerFactoryWithOptions(client, resync, opts...), nil
-}
-
-// NewSharedInformerFactoryWithOptions replaces informers.NewSharedInformerFactoryWithOptions and
-// informers.NewSharedInformerFactory. Build the client from a config that was passed to Wrap. With
-// any other client, such as a fake clientset, the informers use the client's results. If this
-// package cannot read the fields of client-go's informers (ErrLayout), it logs the reason, and the
-// factory returns client-go's informers.
-func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, resync time.Duration, opts ...Option) informers.SharedInformerFactory {
+// NewSharedInformerFactory replaces informers.NewSharedInformerFactory. It has the same arguments,
+// and returns client-go's interface. It sends no request before Start.
+//
+// The informers capture responses: they read the bodies of the client's LISTs and WATCHes
+// themselves. For this the factory uses a copy of the client, with another transport; the client
+// itself remains as it is. This works for a clientset of kubernetes.NewForConfig. With any other
+// client, such as a fake clientset, the informers use the client's results, unless the client was
+// built from a config that was passed to Wrap.
+//
+// If this package cannot read the fields of client-go's informers (ErrLayout), it logs the reason,
+// and the factory returns client-go's informers.
+func NewSharedInformerFactory(client kubernetes.Interface, resync time.Duration, opts ...Option) informers.SharedInformerFactory {
 	s := settingsOf(opts)
+	client = withTransport(&s, client)
 	theirs := s.upstreamFactory(client, resync)
 	if isOff(&s.informer) && s.informer.Shard.All() {
 		return theirs
@@ -64,28 +60,16 @@ func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, resync tim
 	return &factory{s.named(theirs), upstreamFactory{theirs}, client, s}
 }
 
-// NewFilteredSharedInformerFactory replaces informers.NewFilteredSharedInformerFactory. See
-// NewSharedInformerFactoryWithOptions.
-func NewFilteredSharedInformerFactory(client kubernetes.Interface, resync time.Duration, namespace string, tweak internalinterfaces.TweakListOptionsFunc) informers.SharedInformerFactory {
-	return NewSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
+// NewSharedInformerFactoryWithOptions is NewSharedInformerFactory. It replaces
+// informers.NewSharedInformerFactoryWithOptions.
+func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, resync time.Duration, opts ...Option) informers.SharedInformerFactory {
+	return NewSharedInformerFactory(client, resync, opts...)
 }
 
-// clientFor copies cfg, passes the copy to Wrap, and builds a client from the copy. If cfg sets no
-// rate limit, the client has none. client-go's default limit would only delay the start of a
-// factory with many informers; informers send few requests and back off after errors.
-func clientFor[C any](cfg *rest.Config, build func(*rest.Config) (C, error)) (client C, err error) {
-	if cfg == nil {
-		return client, errNoConfig
-	}
-	cfg = source.CopyConfig(cfg)
-	if cfg.QPS == 0 && cfg.RateLimiter == nil {
-		cfg.QPS = -1
-	}
-	Wrap(cfg)
-	if client, err = build(cfg); err != nil {
-		return client, fmt.Errorf("clientgo: %w", err)
-	}
-	return client, nil
+// NewFilteredSharedInformerFactory replaces informers.NewFilteredSharedInformerFactory. See
+// NewSharedInformerFactory.
+func NewFilteredSharedInformerFactory(client kubernetes.Interface, resync time.Duration, namespace string, tweak internalinterfaces.TweakListOptionsFunc) informers.SharedInformerFactory {
+	return NewSharedInformerFactory(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
 
 // factory implements informers.SharedInformerFactory. client-go's factory stores, starts and stops

@@ -20,11 +20,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var (
@@ -279,29 +277,31 @@ func TestFactoryMethods(t *testing.T) {
 		}
 		return informers.NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(cfg), time.Second, theirs...)
 	}, map[string]func([]option) informers.SharedInformerFactory{
-		"of a config": func(opts []option) informers.SharedInformerFactory {
-			f, err := NewSharedInformerFactory(cfg, time.Second, oursOf(opts)...)
-			check.NoError(t, err)
-			return f
-		},
 		"of a client": func(opts []option) informers.SharedInformerFactory {
+			return NewSharedInformerFactory(kubernetes.NewForConfigOrDie(cfg), time.Second, oursOf(opts)...)
+		},
+		"of a wrapped config": func(opts []option) informers.SharedInformerFactory {
 			return NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(capturing(cfg)), time.Second, oursOf(opts)...)
 		},
 	})
 	calls[untypedFactory](t, resourceCalls, func([]option) untypedFactory {
 		return dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0)
 	}, map[string]func([]option) untypedFactory{
-		"of a config": func([]option) untypedFactory { return must(NewDynamicSharedInformerFactory(cfg, 0)) },
 		"of a client": func([]option) untypedFactory {
-			return NewDynamicSharedInformerFactoryWithOptions(dynamic.NewForConfigOrDie(capturing(cfg)), 0)
+			return NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0)
+		},
+		"of a wrapped config": func([]option) untypedFactory {
+			return NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(capturing(cfg)), 0)
 		},
 	})
 	calls[untypedFactory](t, resourceCalls, func([]option) untypedFactory {
 		return metadatainformer.NewSharedInformerFactory(metadata.NewForConfigOrDie(cfg), 0)
 	}, map[string]func([]option) untypedFactory{
-		"of a config": func([]option) untypedFactory { return must(NewMetadataSharedInformerFactory(cfg, 0)) },
 		"of a client": func([]option) untypedFactory {
-			return NewMetadataSharedInformerFactoryWithOptions(metadata.NewForConfigOrDie(capturing(cfg)), 0)
+			return NewMetadataSharedInformerFactory(metadata.NewForConfigOrDie(cfg), 0)
+		},
+		"of a wrapped config": func([]option) untypedFactory {
+			return NewMetadataSharedInformerFactory(metadata.NewForConfigOrDie(capturing(cfg)), 0)
 		},
 	})
 }
@@ -349,15 +349,3 @@ func calls[F any](t *testing.T, table []factoryCall[F], theirs func([]option) F,
 
 // This conversion compiles only if untypedFactory has all methods of the metadata factory.
 var _ = (metadatainformer.SharedInformerFactory)(untypedFactory(nil))
-
-// TestFactoryError checks that the constructors of factories return an error for an invalid config.
-func TestFactoryError(t *testing.T) {
-	for name, bad := range map[string]*rest.Config{"no config": nil, "a bad host": {Host: "http://[::bad"}} {
-		_, typed := NewSharedInformerFactory(bad, 0)
-		_, untyped := NewDynamicSharedInformerFactory(bad, 0)
-		_, partial := NewMetadataSharedInformerFactory(bad, 0)
-		if typed == nil || untyped == nil || partial == nil {
-			t.Errorf("%s: %v, %v, %v", name, typed, untyped, partial)
-		}
-	}
-}

@@ -47,8 +47,8 @@ func TestFactoriesFallBack(t *testing.T) {
 	}
 	for name, inf := range map[string]cache.SharedIndexInformer{
 		"typed":    byResource.Informer(),
-		"dynamic":  NewDynamicSharedInformerFactoryWithOptions(dynamic.NewForConfigOrDie(cfg), 0, WithNamespace("one"), mark).ForResource(gvr).Informer(),
-		"metadata": NewMetadataSharedInformerFactoryWithOptions(metadata.NewForConfigOrDie(cfg), 0, WithNamespace("one"), mark).ForResource(gvr).Informer(),
+		"dynamic":  NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0, WithNamespace("one"), mark).ForResource(gvr).Informer(),
+		"metadata": NewMetadataSharedInformerFactory(metadata.NewForConfigOrDie(cfg), 0, WithNamespace("one"), mark).ForResource(gvr).Informer(),
 	} {
 		if err := Err(inf); !errors.Is(err, ErrForeignInformer) || !errors.Is(err, ErrLayout) {
 			t.Errorf("%s: %T, %v", name, inf, err)

@@ -20,7 +20,6 @@ import (
 // generated clientset, and F is the type NewInformerFunc of internalinterfaces. The program calls
 // the generated functions to get an informer:
 //
-//	clientgo.Wrap(cfg)
 //	client := versioned.NewForConfigOrDie(cfg)
 //	type newInformerFunc = internalinterfaces.NewInformerFunc
 //	f := clientgo.NewGenerated[versioned.Interface, newInformerFunc](client, resync)
@@ -44,7 +43,7 @@ type Generated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer] struc
 func NewGenerated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer](client C, resync time.Duration, opts ...Option) *Generated[C, F] {
 	s := settingsOf(opts)
 	theirs := s.upstreamFactory(nil, resync)
-	return &Generated[C, F]{s.named(theirs), theirs, client, s}
+	return &Generated[C, F]{s.named(theirs), theirs, withTransport(&s, client), s}
 }
 
 // upstreamFactory returns client-go's factory with the settings, except the name. It stores, starts

@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -34,13 +36,11 @@ var isolatedInformers = map[string]func(t *testing.T, cfg *rest.Config) cache.Sh
 	"private":  withContentType(kruntime.ContentTypeProtobuf, Options{PrivateCopies: true}),
 	"returned": withContentType(kruntime.ContentTypeProtobuf, Options{NoCapture: true}),
 	"unstructured": func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
-		f, err := NewDynamicSharedInformerFactory(cfg, 0)
-		check.NoError(t, err)
+		f := NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0)
 		return f.ForResource(corev1.SchemeGroupVersion.WithResource("pods")).Informer()
 	},
 	"metadata": func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
-		f, err := NewMetadataSharedInformerFactory(cfg, 0)
-		check.NoError(t, err)
+		f := NewMetadataSharedInformerFactory(metadata.NewForConfigOrDie(cfg), 0)
 		return f.ForResource(corev1.SchemeGroupVersion.WithResource("pods")).Informer()
 	},
 }

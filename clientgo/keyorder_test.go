@@ -62,8 +62,7 @@ var widgetReaders = []widgetReader{
 		if which == "client-go" {
 			return dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0).ForResource(widgetResource).Informer()
 		}
-		f, err := NewDynamicSharedInformerFactory(cfg, 0)
-		check.NoError(t, err)
+		f := NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0)
 		return f.ForResource(widgetResource).Informer()
 	}},
 	{"dynamic client", false, false, func(t *testing.T, cfg *rest.Config, which string) cache.SharedIndexInformer {
@@ -86,8 +85,7 @@ func metadataOfFactory(t *testing.T, cfg *rest.Config, which string) cache.Share
 	if which == "client-go" {
 		return metadatainformer.NewSharedInformerFactory(metadata.NewForConfigOrDie(cfg), 0).ForResource(widgetResource).Informer()
 	}
-	f, err := NewMetadataSharedInformerFactory(cfg, 0)
-	check.NoError(t, err)
+	f := NewMetadataSharedInformerFactory(metadata.NewForConfigOrDie(cfg), 0)
 	return f.ForResource(widgetResource).Informer()
 }
 

@@ -54,11 +54,11 @@ var allPodInformers = map[string]func(cfg *rest.Config, opts Options) cache.Shar
 		})
 	},
 	"dynamic factory": func(cfg *rest.Config, opts Options) cache.SharedIndexInformer {
-		f := NewDynamicSharedInformerFactoryWithOptions(dynamic.NewForConfigOrDie(cfg), 0, WithOptions(opts))
+		f := NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0, WithOptions(opts))
 		return f.ForResource(corev1.SchemeGroupVersion.WithResource("pods")).Informer()
 	},
 	"metadata factory": func(cfg *rest.Config, opts Options) cache.SharedIndexInformer {
-		f := NewMetadataSharedInformerFactoryWithOptions(metadata.NewForConfigOrDie(cfg), 0, WithOptions(opts))
+		f := NewMetadataSharedInformerFactory(metadata.NewForConfigOrDie(cfg), 0, WithOptions(opts))
 		return f.ForResource(corev1.SchemeGroupVersion.WithResource("pods")).Informer()
 	},
 }

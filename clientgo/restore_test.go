@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -32,8 +33,7 @@ func TestFactoryRestore(t *testing.T) {
 			return f.Core().V1().ConfigMaps().Informer(), f.Core().V1().Secrets().Informer()
 		},
 		"dynamic": func(t *testing.T, cfg *rest.Config) (configMaps, secrets cache.SharedIndexInformer) {
-			f, err := NewDynamicSharedInformerFactory(cfg, 0)
-			check.NoError(t, err)
+			f := NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0)
 			return f.ForResource(resource("configmaps")).Informer(), f.ForResource(resource("secrets")).Informer()
 		},
 		"adopted": func(t *testing.T, cfg *rest.Config) (configMaps, secrets cache.SharedIndexInformer) {

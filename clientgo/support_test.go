@@ -228,9 +228,7 @@ func capturing(cfg *rest.Config) *rest.Config {
 
 func newFactory(t *testing.T, cfg *rest.Config, opts ...Option) informers.SharedInformerFactory {
 	t.Helper()
-	f, err := NewSharedInformerFactory(cfg, 0, opts...)
-	check.NoError(t, err)
-	return f
+	return NewSharedInformerFactory(kubernetes.NewForConfigOrDie(cfg), 0, opts...)
 }
 
 // begin runs a factory until the test ends, and waits until its informers have synced.

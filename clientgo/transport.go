@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"reflect"
@@ -19,7 +20,9 @@ import (
 )
 
 // Wrap adds a transport to cfg with which this package's informers capture responses, and returns
-// cfg. Call it before you build clients from cfg, or where you build the first client:
+// cfg. A program needs it for informers of ListerWatchers and for Adopt. Factories need it only for
+// clients that they cannot copy, see NewSharedInformerFactory. Call Wrap before you build clients
+// from cfg, or where you build the first client:
 //
 //	client, err := kubernetes.NewForConfig(clientgo.Wrap(cfg))
 //
@@ -44,7 +47,7 @@ func Wrap(cfg *rest.Config) *rest.Config {
 	}
 	wrapped.Store(true)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		t := &transport{next: next, compression: compressionBelow(next)}
+		t := newTransport(next)
 		if cfg.DisableCompression {
 			t.compression = uncompressed
 		}
@@ -53,7 +56,7 @@ func Wrap(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// wrapped is true after the program has called Wrap.
+// wrapped is true after the program has called Wrap, or a factory has copied its client.
 var wrapped atomic.Bool
 
 // compression states whether the transports below this package's transport return the bodies of
@@ -74,7 +77,8 @@ const (
 // around it require. The RoundTrippers of client-go and of this package do not read bodies, so they
 // require nothing.
 func compressionBelow(rt http.RoundTripper) compression {
-	for c := compressed; ; {
+	c := compressed
+	for rt := range roundTrippers(rt) {
 		if at, ok := rt.(*http.Transport); ok {
 			if at.DisableCompression {
 				return uncompressed
@@ -84,11 +88,20 @@ func compressionBelow(rt http.RoundTripper) compression {
 		if !readsNoBodies(rt) {
 			c = decompressed
 		}
-		wrapper, ok := rt.(interface{ WrappedRoundTripper() http.RoundTripper })
-		if !ok {
-			return c
+	}
+	return c
+}
+
+// roundTrippers returns rt and the RoundTrippers inside it, down to the innermost transport.
+func roundTrippers(rt http.RoundTripper) iter.Seq[http.RoundTripper] {
+	return func(yield func(http.RoundTripper) bool) {
+		for yield(rt) {
+			wrapper, ok := rt.(interface{ WrappedRoundTripper() http.RoundTripper })
+			if !ok {
+				return
+			}
+			rt = wrapper.WrappedRoundTripper()
 		}
-		rt = wrapper.WrappedRoundTripper()
 	}
 }
 
@@ -107,6 +120,10 @@ func readsNoBodies(rt http.RoundTripper) bool {
 type transport struct {
 	next        http.RoundTripper
 	compression compression
+}
+
+func newTransport(next http.RoundTripper) *transport {
+	return &transport{next: next, compression: compressionBelow(next)}
 }
 
 // WrappedRoundTripper returns the transport below. client-go uses it to find the innermost

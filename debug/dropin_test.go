@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -50,8 +52,7 @@ func TestDropInScope(t *testing.T) {
 			reflectorState{ScopeUnknown: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0, tc.opts...)
-			check.NoError(t, err)
+			factory := clientgo.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(server.Config()), 0, tc.opts...)
 			run, synced := dropIn(factory.Core().V1().Pods().Informer())
 			untilEnd(t, run, synced)
 			all := newReport(time.Now()).Informers
@@ -76,8 +77,7 @@ func TestHistoryOfSecretMetadata(t *testing.T) {
 			return inf.Run, inf.WaitForSync
 		},
 		"drop-in": func(t *testing.T, cfg *rest.Config) (run, synced func(context.Context) error) {
-			factory, err := clientgo.NewMetadataSharedInformerFactory(cfg, 0)
-			check.NoError(t, err)
+			factory := clientgo.NewMetadataSharedInformerFactory(metadata.NewForConfigOrDie(cfg), 0)
 			return dropIn(factory.ForResource(resource).Informer())
 		},
 	} {

@@ -27,10 +27,7 @@ func fromFactory(cfg *rest.Config, o informertest.Options) (informertest.Informe
 	if o.ListerWatcher != nil {
 		clientgo.Wrap(cfg)
 	}
-	f, err := clientgo.NewSharedInformerFactory(cfg, o.Resync)
-	if err != nil {
-		return nil, fmt.Errorf("drop-in: %w", err)
-	}
+	f := clientgo.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(cfg), o.Resync)
 	if o.ListerWatcher == nil {
 		return asDropIn(f.Core().V1().Pods().Informer(), o)
 	}

@@ -105,22 +105,22 @@ type untyped interface {
 
 // dropInUntyped returns a function for Rig.New that builds informers of Weir's dynamic or metadata
 // factory.
-func dropInUntyped[F untyped](example runtime.Object, factory func(*rest.Config, time.Duration, ...clientgo.Option) (F, error)) maker {
+func dropInUntyped[C any, F untyped](example runtime.Object, connect func(*rest.Config) (C, error), factory func(C, time.Duration, ...clientgo.Option) F) maker {
 	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 		if o.ListerWatcher != nil {
 			return dropInOf(cfg, example, o)
 		}
-		f, err := factory(cfg, o.Resync)
+		client, err := connect(cfg)
 		if err != nil {
 			return nil, fmt.Errorf("drop-in: %w", err)
 		}
-		return asDropIn(f.ForResource(podsResource).Informer(), o)
+		return asDropIn(factory(client, o.Resync).ForResource(podsResource).Informer(), o)
 	}
 }
 
 var (
-	dropInDynamic  = dropInUntyped(untypedPod(), clientgo.NewDynamicSharedInformerFactory)
-	dropInMetadata = dropInUntyped(podMetadata(), clientgo.NewMetadataSharedInformerFactory)
+	dropInDynamic  = dropInUntyped(untypedPod(), func(cfg *rest.Config) (dynamic.Interface, error) { return dynamic.NewForConfig(cfg) }, clientgo.NewDynamicSharedInformerFactory)
+	dropInMetadata = dropInUntyped(podMetadata(), metadata.NewForConfig, clientgo.NewMetadataSharedInformerFactory)
 )
 
 // clientGoUntyped returns a function for Rig.New that builds client-go's informers of a dynamic or

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/clientgo"
@@ -16,8 +17,7 @@ import (
 
 func TestDropIn(t *testing.T) {
 	server := serve(t)
-	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0)
-	check.NoError(t, err)
+	factory := clientgo.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(server.Config()), 0)
 	inf := factory.Core().V1().Pods().Informer()
 	r, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
 	check.NoError(t, err)
@@ -45,8 +45,7 @@ weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerF
 // TestShadow checks the metrics of an informer that is compared with a shadow.
 func TestShadow(t *testing.T) {
 	server := serve(t)
-	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0, clientgo.WithOptions(clientgo.Options{Shadow: clientgo.ShadowWeir}))
-	check.NoError(t, err)
+	factory := clientgo.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(server.Config()), 0, clientgo.WithOptions(clientgo.Options{Shadow: clientgo.ShadowWeir}))
 	startDropIn(t, factory.Core().V1().Pods().Informer())
 	want := `
 # HELP weir_informer_shadow_differences_total Differences between an informer and its shadow.
@@ -70,8 +69,7 @@ weir_informer_shadow_versions_total{group="",kind="Pod",name="*v1.Pod",result="o
 // disappear when the last handler is removed.
 func TestRemovedHandler(t *testing.T) {
 	server := serve(t)
-	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0)
-	check.NoError(t, err)
+	factory := clientgo.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(server.Config()), 0)
 	inf := factory.Core().V1().Pods().Informer()
 	var handlers []cache.ResourceEventHandlerRegistration
 	var synced []cache.InformerSynced

@@ -28,8 +28,7 @@ import (
 // informer's example object states, or "".
 func TestMetadata(t *testing.T) {
 	server := serve(t)
-	factory, err := clientgo.NewMetadataSharedInformerFactory(server.Config(), 0)
-	check.NoError(t, err)
+	factory := clientgo.NewMetadataSharedInformerFactory(metadata.NewForConfigOrDie(server.Config()), 0)
 	for _, resource := range []string{"configmaps", "secrets"} {
 		resource := corev1.SchemeGroupVersion.WithResource(resource)
 		inf, err := weir.NewInformer[*metav1.PartialObjectMetadata](server.Config(), weir.Options{Resource: resource})

@@ -48,16 +48,16 @@ const anyClient = "any"
 // migrationRules are the rules of client-go's and controller-runtime's functions, by import path
 // and name. docs/migrating.md has the same table.
 var migrationRules = map[string]migrationRule{
-	clientGo + "informers.NewSharedInformerFactory":                              {replaceFunction, "NewSharedInformerFactoryWithOptions", clientGo + "kubernetes"},
+	clientGo + "informers.NewSharedInformerFactory":                              {replaceFunction, "NewSharedInformerFactory", clientGo + "kubernetes"},
 	clientGo + "informers.NewSharedInformerFactoryWithOptions":                   {replaceFactory, "NewSharedInformerFactoryWithOptions", clientGo + "kubernetes"},
 	clientGo + "informers.NewFilteredSharedInformerFactory":                      {replaceFunction, "NewFilteredSharedInformerFactory", clientGo + "kubernetes"},
-	clientGo + "dynamic/dynamicinformer.NewDynamicSharedInformerFactory":         {replaceFunction, "NewDynamicSharedInformerFactoryWithOptions", clientGo + "dynamic"},
+	clientGo + "dynamic/dynamicinformer.NewDynamicSharedInformerFactory":         {replaceFunction, "NewDynamicSharedInformerFactory", clientGo + "dynamic"},
 	clientGo + "dynamic/dynamicinformer.NewFilteredDynamicSharedInformerFactory": {replaceFunction, "NewFilteredDynamicSharedInformerFactory", clientGo + "dynamic"},
 	clientGo + "dynamic/dynamicinformer.NewFilteredDynamicInformer":              {reportCall, "pass its Informer() to clientgo.Adopt, and create its lister from the indexer of Adopt's result", ""},
-	clientGo + "metadata/metadatainformer.NewSharedInformerFactory":              {replaceFunction, "NewMetadataSharedInformerFactoryWithOptions", clientGo + "metadata"},
-	clientGo + "metadata/metadatainformer.NewSharedInformerFactoryWithOptions":   {replaceFactory, "NewMetadataSharedInformerFactoryWithOptions", clientGo + "metadata"},
+	clientGo + "metadata/metadatainformer.NewSharedInformerFactory":              {replaceFunction, "NewMetadataSharedInformerFactory", clientGo + "metadata"},
+	clientGo + "metadata/metadatainformer.NewSharedInformerFactoryWithOptions":   {replaceFactory, "NewMetadataSharedInformerFactory", clientGo + "metadata"},
 	clientGo + "metadata/metadatainformer.NewFilteredSharedInformerFactory":      {replaceFunction, "NewFilteredMetadataSharedInformerFactory", clientGo + "metadata"},
-	clientGo + "metadata/metadatainformer.NewFilteredMetadataInformer":           {reportCall, "use clientgo.NewMetadataSharedInformerFactoryWithOptions", ""},
+	clientGo + "metadata/metadatainformer.NewFilteredMetadataInformer":           {reportCall, "use clientgo.NewMetadataSharedInformerFactory", ""},
 	cachePath + ".NewSharedIndexInformerWithOptions":                             {passResult, "Adopt", anyClient},
 	controllerRuntime + "/pkg/cluster.New":                                       {setClusterCache, "NewCache()", ""},
 	controllerRuntime + "/pkg/cache.New":                                         {replaceCache, "NewCache()", ""},

@@ -120,8 +120,7 @@ func (w *world) informers(cfg *rest.Config) {
 		}
 	})
 	start(w, &rest.Config{Host: "http://127.0.0.1:1"}, "lost", "never", 0, func(context.Context, weir.Event[*corev1.Node]) {})
-	factory, err := clientgo.NewSharedInformerFactory(cfg, 0)
-	check.NoError(w.t, err)
+	factory := clientgo.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(cfg), 0)
 	dropIn := factory.Core().V1().Pods().Informer()
 	if _, err := dropIn.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}}); err != nil {
 		w.t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -57,8 +58,7 @@ func informers(t *testing.T) (address string) {
 	typed, err := inf.Handle(func(context.Context, weir.Event[*corev1.Pod]) {}, weir.HandlerOptions[*corev1.Pod]{Name: "keys", Resync: 10 * time.Second})
 	check.NoError(t, err)
 	run(t, func(ctx context.Context) { _ = inf.Run(ctx) })
-	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0)
-	check.NoError(t, err)
+	factory := clientgo.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(server.Config()), 0)
 	dropIn := factory.Core().V1().Pods().Informer()
 	handler, err := dropIn.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
 	check.NoError(t, err)

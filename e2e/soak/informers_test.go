@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -44,8 +45,7 @@ func (w *world) startInformers(ctx context.Context, way string) (out []*subject)
 		startNative[*unstructured.Unstructured](w, ctx, way, "widgets", weir.Options{Resource: widgets}),
 	)
 	s, cfg := w.newSubject("drop-in", way, "configmaps")
-	typed, err := clientgo.NewSharedInformerFactory(cfg, 0)
-	w.fatal(err)
+	typed := clientgo.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(cfg), 0)
 	s.start(w, typed.Core().V1().ConfigMaps().Informer(), func() func() {
 		ctx, cancel := context.WithCancel(ctx)
 		typed.StartWithContext(ctx)
@@ -53,8 +53,7 @@ func (w *world) startInformers(ctx context.Context, way string) (out []*subject)
 	})
 	out = append(out, s)
 	s, cfg = w.newSubject("drop-in", way, "widgets")
-	custom, err := clientgo.NewDynamicSharedInformerFactory(cfg, 0)
-	w.fatal(err)
+	custom := clientgo.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0)
 	s.start(w, custom.ForResource(widgets).Informer(), func() func() {
 		ctx, cancel := context.WithCancel(ctx)
 		custom.Start(ctx.Done())

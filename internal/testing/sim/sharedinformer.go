@@ -73,16 +73,10 @@ func fromFactory(c *api.Cluster, cfg *rest.Config, spec ClientSpec, resync time.
 		clientgo.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = p.selector.String() }),
 	}
 	if c.Kind.Protobuf {
-		f, err := clientgo.NewSharedInformerFactory(cfg, resync, with...)
-		if err != nil {
-			return nil, err
-		}
+		f := clientgo.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(cfg), resync, with...)
 		return f.Core().V1().ConfigMaps().Informer(), nil
 	}
-	f, err := clientgo.NewDynamicSharedInformerFactory(cfg, resync, with...)
-	if err != nil {
-		return nil, err
-	}
+	f := clientgo.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), resync, with...)
 	return f.ForResource(c.Kind.GroupVersionResource).Informer(), nil
 }
 

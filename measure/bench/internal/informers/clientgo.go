@@ -86,28 +86,22 @@ func inProtobuf(cfg *rest.Config) *rest.Config {
 }
 
 func newFactory(cfg *rest.Config, s *spec) informers.SharedInformerFactory {
-	if s.Side == sideWeir && !s.Unwrapped {
-		return figures.Must(clientgo.NewSharedInformerFactory(cfg, s.resyncPeriod(), s.shareServer()))
-	}
 	client := figures.Must(kubernetes.NewForConfig(cfg))
 	if s.Side == sideWeir {
-		return clientgo.NewSharedInformerFactoryWithOptions(client, s.resyncPeriod(), s.shareServer())
+		return clientgo.NewSharedInformerFactory(client, s.resyncPeriod(), s.options())
 	}
 	return informers.NewSharedInformerFactory(client, s.resyncPeriod())
 }
 
-// shareServer returns the option with which all informers of a drop-in's factory share s.server.
-func (s *spec) shareServer() clientgo.Option {
-	return clientgo.WithOptions(clientgo.Options{Server: s.server})
+// options returns the option of a drop-in's factory: all informers share s.server.
+func (s *spec) options() clientgo.Option {
+	return clientgo.WithOptions(clientgo.Options{Server: s.server, NoCapture: s.Unwrapped})
 }
 
 func newDynamicFactory(cfg *rest.Config, s *spec) dynamicinformer.DynamicSharedInformerFactory {
-	if s.Side == sideWeir && !s.Unwrapped {
-		return figures.Must(clientgo.NewDynamicSharedInformerFactory(cfg, s.resyncPeriod(), s.shareServer()))
-	}
 	client := figures.Must(dynamic.NewForConfig(cfg))
 	if s.Side == sideWeir {
-		return clientgo.NewDynamicSharedInformerFactoryWithOptions(client, s.resyncPeriod(), s.shareServer())
+		return clientgo.NewDynamicSharedInformerFactory(client, s.resyncPeriod(), s.options())
 	}
 	return dynamicinformer.NewDynamicSharedInformerFactory(client, s.resyncPeriod())
 }

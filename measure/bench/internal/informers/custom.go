@@ -89,7 +89,7 @@ func newSharedCustom(cfg *rest.Config, s *spec) *sharedInformer {
 		return shared(s, generated(client, s.resyncPeriod()), lookAt[*workload])
 	}
 	factory := clientgo.NewGenerated[workloadClient, func(workloadClient, time.Duration) cache.SharedIndexInformer](
-		client, s.resyncPeriod(), s.shareServer())
+		client, s.resyncPeriod(), s.options())
 	return shared(s, factory.InformerFor(&workload{}, generated), lookAt[*workload])
 }
 

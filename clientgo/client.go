@@ -1,0 +1,110 @@
+package clientgo
+
+import (
+	"cmp"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/core/private"
+)
+
+// withTransport returns a copy of a client whose requests pass this package's transport, as after
+// Wrap. So the informers of a factory capture responses without Wrap. The copy shares the client's
+// connections, credentials and rate limiter. The client itself does not change, because other
+// goroutines may use it.
+//
+// withTransport copies clientsets of client-gen, and client-go's dynamic and metadata clients. It
+// returns other clients unchanged, for example fake clientsets. It copies nothing if the factory's
+// informers do not capture responses.
+func withTransport[C any](s *settings, client C) C {
+	v := reflect.ValueOf(client)
+	if !private.Fields || s.informer.NoCapture || s.informer.Off || offInEnvironment() || !v.IsValid() || !isClient(v.Type(), 2) || v.IsNil() {
+		return client
+	}
+	wrapped.Store(true)
+	return copyClient(v).Interface().(C)
+}
+
+// isClient reports whether t is the type of a client for REST, or a pointer to a struct that has
+// only fields of such types, after up to depth pointers. Such structs do not change after their
+// construction. A clientset needs two pointers: its fields are the clients of API groups.
+func isClient(t reflect.Type, depth int) bool {
+	switch t {
+	case reflect.TypeFor[rest.Interface](), reflect.TypeFor[*rest.RESTClient](), reflect.TypeFor[*discovery.DiscoveryClient]():
+		return true
+	}
+	if depth == 0 || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || t.Elem().NumField() == 0 {
+		return false
+	}
+	for i := range t.Elem().NumField() {
+		if !isClient(t.Elem().Field(i).Type, depth-1) {
+			return false
+		}
+	}
+	return true
+}
+
+// copyClient returns a copy of v, for whose type isClient returns true. It does not copy what sends
+// no LIST of an informer: a DiscoveryClient, and a rest.Interface of another package.
+func copyClient(v reflect.Value) reflect.Value {
+	switch c := v.Interface().(type) {
+	case *discovery.DiscoveryClient:
+		return v
+	case *rest.RESTClient:
+		return reflect.ValueOf(copyRESTClient(c))
+	case rest.Interface:
+		return v
+	}
+	ours := reflect.New(v.Type().Elem())
+	for i := range ours.Elem().NumField() {
+		name := ours.Elem().Type().Field(i).Name
+		from, _ := private.Field(v.Elem(), name)
+		to, _ := private.Field(ours.Elem(), name)
+		if !from.IsNil() {
+			to.Set(copyClient(from))
+		}
+	}
+	return ours
+}
+
+// copyRESTClient returns a copy of a client, with this package's transport. It returns the client
+// itself if it has the transport, because its config was passed to Wrap.
+func copyRESTClient(theirs *rest.RESTClient) *rest.RESTClient {
+	if theirs == nil {
+		return nil
+	}
+	client := *cmp.Or(theirs.Client, http.DefaultClient)
+	if client.Transport == nil {
+		client.Transport = http.DefaultTransport
+	}
+	for rt := range roundTrippers(client.Transport) {
+		if _, ok := rt.(*transport); ok {
+			return theirs
+		}
+	}
+	ours := new(rest.RESTClient)
+	copyFields(reflect.ValueOf(ours).Elem(), reflect.ValueOf(theirs).Elem())
+	client.Transport = newTransport(client.Transport)
+	ours.Client = &client
+	return ours
+}
+
+// copyFields copies a struct, except what it changes during its use, such as atomic values. They
+// record what a client has learned about its server; the copy learns it again.
+func copyFields(to, from reflect.Value) {
+	for i := range from.NumField() {
+		f, _ := private.Field(from, from.Type().Field(i).Name)
+		t, _ := private.Field(to, from.Type().Field(i).Name)
+		switch {
+		case strings.HasPrefix(f.Type().PkgPath(), "sync"):
+		case f.Kind() == reflect.Struct:
+			copyFields(t, f)
+		default:
+			t.Set(f)
+		}
+	}
+}

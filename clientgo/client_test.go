@@ -1,0 +1,110 @@
+//go:build !weir_safe
+
+package clientgo
+
+import (
+	"net/http"
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
+)
+
+// TestFactoriesCapture checks that the informers of factories capture responses although the
+// program did not call Wrap. The clients of the factories must not change: other goroutines use
+// them at the same time, and their requests must not pass this package's transport.
+func TestFactoriesCapture(t *testing.T) {
+	server := serve(t, apiserver.Options{})
+	fill(t, server.Config(), configMap("one", "a", nil))
+	resource := corev1.SchemeGroupVersion.WithResource("configmaps")
+	typed := kubernetes.NewForConfigOrDie(server.Config())
+	done := make(chan error)
+	go func() {
+		var err error
+		for range 20 {
+			if err == nil {
+				_, err = typed.CoreV1().ConfigMaps("one").Get(t.Context(), "a", metav1.GetOptions{})
+			}
+		}
+		done <- err
+	}()
+	for name, inf := range map[string]cache.SharedIndexInformer{
+		"typed":    NewSharedInformerFactory(typed, 0).Core().V1().ConfigMaps().Informer(),
+		"options":  NewSharedInformerFactoryWithOptions(typed, 0, WithNamespace("one")).Core().V1().ConfigMaps().Informer(),
+		"filtered": NewFilteredSharedInformerFactory(typed, 0, "one", nil).Core().V1().ConfigMaps().Informer(),
+		"adopted":  AdoptFactory(informers.NewSharedInformerFactory(typed, 0)).Core().V1().ConfigMaps().Informer(),
+		"wrapped":  newFactory(t, capturing(server.Config())).Core().V1().ConfigMaps().Informer(),
+		"dynamic":  NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(server.Config()), 0).ForResource(resource).Informer(),
+		"metadata": NewMetadataSharedInformerFactory(metadata.NewForConfigOrDie(server.Config()), 0).ForResource(resource).Informer(),
+	} {
+		inf.GetStore() // so that an adopted factory's informer starts
+		runSynced(t, inf)
+		if o, ok := inf.(*onRequest); ok {
+			inf = o.informer
+		}
+		i := must(informerOf(inf))
+		check.Equal(t, len(i.GetStore().ListKeys()), 1, "%s: objects", name)
+		if i.stats.BodyBytes.Load() == 0 {
+			t.Errorf("%s: captured no response", name)
+		}
+	}
+	check.NoError(t, <-done)
+	for rt := range roundTrippers(typed.CoreV1().RESTClient().(*rest.RESTClient).Client.Transport) {
+		if _, ok := rt.(*transport); ok {
+			t.Error("the transport of the program's client has changed")
+		}
+	}
+}
+
+// TestCopiedClient checks that a copy of a client has all its fields except the transport: the
+// copies differ in nothing else, also in later releases of client-go.
+func TestCopiedClient(t *testing.T) {
+	cfg := &rest.Config{Host: "http://server", UserAgent: "program", Timeout: waitTimeout, RateLimiter: &limiter{}, WarningHandler: rest.NoWarnings{}}
+	theirs := kubernetes.NewForConfigOrDie(cfg)
+	ours := withTransport(&settings{}, theirs)
+	from, to := theirs.AppsV1().RESTClient().(*rest.RESTClient), ours.AppsV1().RESTClient().(*rest.RESTClient)
+	check.Equal(t, to.Client.Timeout, from.Client.Timeout, "timeout")
+	check.Equal(t, to.Client.Transport.(*transport).next, from.Client.Transport, "the transport below")
+	same := *to.Client
+	same.Transport = from.Client.Transport
+	to.Client = &same
+	check.Equal(t, alike(reflect.ValueOf(from), reflect.ValueOf(to), maxCompared), true, "the other fields are alike")
+	check.Equal(t, to.Get().Resource("deployments").URL().String(), from.Get().Resource("deployments").URL().String(), "URL")
+}
+
+// TestClientsThatStay checks which clients factories use themselves.
+func TestClientsThatStay(t *testing.T) {
+	plain := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://server"})
+	for name, test := range map[string]struct {
+		client kubernetes.Interface
+		opts   Options
+	}{
+		"fake":       {fake.NewClientset(), Options{}},
+		"nil":        {nil, Options{}},
+		"nil set":    {(*kubernetes.Clientset)(nil), Options{}},
+		"embedded":   {&struct{ kubernetes.Interface }{plain}, Options{}},
+		"no capture": {plain, Options{NoCapture: true}},
+		"off":        {plain, Options{Off: true}},
+	} {
+		if got := withTransport(&settings{informer: test.opts}, test.client); got != test.client {
+			t.Errorf("%s: became %T %v", name, got, got)
+		}
+	}
+	empty := withTransport(&settings{}, kubernetes.New(nil))
+	check.Equal(t, empty.CoreV1().RESTClient(), nil, "no client for REST")
+	withTransport(&settings{}, kubernetes.New((*rest.RESTClient)(nil))) // as of a fake clientset
+	if next := copyRESTClient(&rest.RESTClient{}).Client.Transport.(*transport).next; next != http.DefaultTransport {
+		t.Errorf("without a client, the transport is %T", next)
+	}
+}
