@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Program is a child process of this process: a server of the cluster, or a client program of it. On
-// Linux, the kernel kills it when this process dies.
+// Program is a child process of this process: a server of the cluster, or a client program of it.
+// On Linux, the kernel kills it when this process dies.
 type Program struct {
 	name    string
 	logPath string

@@ -163,7 +163,8 @@ func (f *flags) complete() error {
 		}
 		*size.to = q.Value()
 	}
-	f.options.WatchMemory = cmp.Or(f.options.WatchMemory, -1) // in options, 0 means the default, and -1 means no bound
+	// In options, 0 means the default, and -1 means no bound.
+	f.options.WatchMemory = cmp.Or(f.options.WatchMemory, -1)
 	f.options.ResponseMemory = cmp.Or(f.options.ResponseMemory, -1)
 	if _, err := command.DebugAddress(f.debugAddr); err != nil {
 		return command.Usagef("--debug-addr %s: %w", f.debugAddr, err)
