@@ -58,10 +58,9 @@ func podStatus(p *corev1.Pod) string {
 	status := cmp.Or(p.Status.Reason, string(p.Status.Phase))
 	for i := range p.Status.ContainerStatuses {
 		state := &p.Status.ContainerStatuses[i].State
-		switch {
-		case state.Waiting != nil && state.Waiting.Reason != "":
+		if state.Waiting != nil && state.Waiting.Reason != "" {
 			status = state.Waiting.Reason
-		case state.Terminated != nil && state.Terminated.Reason != "":
+		} else if state.Terminated != nil && state.Terminated.Reason != "" {
 			status = state.Terminated.Reason
 		}
 	}

@@ -23,13 +23,12 @@ func deleteOptions(w http.ResponseWriter, r *http.Request) (*metav1.DeleteOption
 		return o, err
 	}
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	switch {
-	case err == nil && mediaType == wire.ContentTypeProtobuf:
+	if err == nil && mediaType == wire.ContentTypeProtobuf {
 		var raw []byte
 		if _, raw, err = wire.CutObject(wire.Protobuf, body); err == nil {
 			err = o.Unmarshal(raw)
 		}
-	default:
+	} else {
 		err = json.Unmarshal(body, o)
 	}
 	if err != nil {

@@ -70,10 +70,9 @@ func newPacedWriter(w http.ResponseWriter) *deadlineWriter {
 // seatGrace, as for a request with a seat.
 func (dw *deadlineWriter) WriteHeader(code int) {
 	dw.mu.Lock()
-	switch {
-	case dw.answer != nil && dw.answer.left:
+	if dw.answer != nil && dw.answer.left {
 		dw.budget = &waitBudget{grace: conn.UnreadTime}
-	case dw.budget == nil && code >= http.StatusMultipleChoices:
+	} else if dw.budget == nil && code >= http.StatusMultipleChoices {
 		dw.budget = &waitBudget{grace: seatGrace}
 	}
 	dw.mu.Unlock()

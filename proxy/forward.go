@@ -53,10 +53,9 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 	}
 	fw.as = as
 	readsAhead := as != nil || s.upstream.accepts(r) // the transport uses HTTP/2, so it reads ahead
-	switch {
-	case a.slot != nil && readsAhead:
+	if a.slot != nil && readsAhead {
 		dw.writing = &s.writing
-	case a.slot == nil && a.seat.Pool != nil:
+	} else if a.slot == nil && a.seat.Pool != nil {
 		if err := s.chargeAnswer(r, a, readsAhead); err != nil {
 			s.refuseUnread(a, r, err)
 			return

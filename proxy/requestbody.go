@@ -56,10 +56,9 @@ func (s *Server) limitBody(w http.ResponseWriter, r *http.Request, seated bool) 
 	}
 	wait := s.opts.timeouts
 	body := &requestBody{ReadCloser: r.Body, control: http.NewResponseController(w), closeTimeout: wait.discard, http2: r.ProtoMajor == 2}
-	switch {
-	case isBuffered(r):
+	if isBuffered(r) {
 		body.budget = &waitBudget{grace: wait.discard}
-	case seated:
+	} else if seated {
 		body.budget = &waitBudget{grace: wait.body}
 	}
 	r.Body = body

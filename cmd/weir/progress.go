@@ -80,13 +80,12 @@ func (p *progress) text(objects int, bytes int64, elapsed time.Duration) string 
 // passed shows how much of a period has passed. If out is not a terminal, passed only prints one
 // line, at the start.
 func (p *progress) passed(elapsed, period time.Duration) {
-	switch {
-	case p.bar != nil:
+	if p.bar != nil {
 		if seconds := int(elapsed.Seconds()); seconds < p.bar.GetMax() {
 			_ = p.bar.Set(seconds)
 		}
 		p.bar.Describe(fmt.Sprintf("%s: %.0f s", p.what, (period - elapsed).Seconds()))
-	case elapsed == 0:
+	} else if elapsed == 0 {
 		fmt.Fprintf(p.out, "reading %s for %v\n", p.what, period)
 	}
 }

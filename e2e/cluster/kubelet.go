@@ -49,10 +49,9 @@ func StartKubelet(t *testing.T, ctx context.Context, client kubernetes.Interface
 func (k *kubelet) sync(pod *corev1.Pod) {
 	pods := k.client.CoreV1().Pods(pod.Namespace)
 	var err error
-	switch {
-	case pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds > 0:
+	if pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds > 0 {
 		err = pods.Delete(k.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
-	case pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending:
+	} else if pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending {
 		var patch []byte
 		if patch, err = json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": statusOf(pod)}); err == nil {
 			_, err = pods.Patch(k.ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")

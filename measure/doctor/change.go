@@ -40,10 +40,9 @@ func (a api) informer() string {
 // namespaces, the method is that of the lister of one namespace.
 func (a api) lister(call string) string {
 	of := ""
-	switch {
-	case a.method == "":
+	if a.method == "" {
 		of = ".ByNamespace(namespace)"
-	case !a.cluster:
+	} else if !a.cluster {
 		of = fmt.Sprintf(".%s(namespace)", a.method)
 	}
 	return a.informer() + ".Lister()" + of + "." + call

@@ -130,10 +130,9 @@ func (d *Doctor) count(t *Totals, e *evidence.Event, verb verb) {
 	case verbWatch:
 		t.Watches++
 	}
-	switch {
-	case e.Refused():
+	if e.Refused() {
 		t.Refused++
-	case e.Code >= 500:
+	} else if e.Code >= 500 {
 		t.Failed++
 	}
 }

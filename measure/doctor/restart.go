@@ -164,10 +164,9 @@ func (d *Doctor) startOf(c *client, u *usage, of selection, n float64, watches b
 		quorum = float64(u.listTallies[of].quorum) / float64(lists)
 	}
 	b := d.list(c.name, size, of, n, n*quorum)
-	switch {
-	case u.watchTallies[of].initial > lists:
+	if u.watchTallies[of].initial > lists {
 		b = b.initial()
-	case 2*u.listTallies[of].paged > lists:
+	} else if 2*u.listTallies[of].paged > lists {
 		if !watches { // an informer has LISTed all objects
 			b = b.atMost(u.listTallies[of].objectsEach())
 		}

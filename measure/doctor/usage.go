@@ -66,10 +66,9 @@ type WatchCounts struct {
 func (u *usage) add(e *evidence.Event, v verb, q evidence.Query, object uint64) (starts bool) {
 	u.tally[v].requests++
 	u.tally[v].latency += e.Latency()
-	switch {
-	case e.Refused():
+	if e.Refused() {
 		u.refused++
-	case e.Code >= 500:
+	} else if e.Code >= 500 {
 		u.failed++
 	}
 	u.acted(e, v, object)
@@ -206,10 +205,9 @@ func (u *usage) addWatch(e *evidence.Event, q evidence.Query) {
 		u.watchPlaces = &distinct{}
 	}
 	u.watchPlaces.add(e.Place())
-	switch {
-	case q.OneObject:
+	if q.OneObject {
 		w.OneObject++
-	case e.Latency() < shortWatch:
+	} else if e.Latency() < shortWatch {
 		w.Short++
 		if !u.proofs.add(e, q) {
 			u.shorts.add(e.Staged)

@@ -50,13 +50,12 @@ func (d *decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer
 // templateOf makes one. In all other cases it returns nil.
 func (d *decoder) templateOf(s *scratch) *template {
 	t, worth := d.templates.find(s.print)
-	switch {
-	case t != nil:
+	if t != nil {
 		if tokens := len(s.tokens); !s.compare(t) {
 			s.tokens, s.differences = s.tokens[:tokens], s.differences[:0]
 			return nil
 		}
-	case worth:
+	} else if worth {
 		if t = d.newTemplate(s); t != nil {
 			d.templates.keep(s.print, t)
 		}

@@ -292,10 +292,9 @@ func redacted(value any, inEnv bool) any {
 	case map[string]any:
 		object := make(map[string]any, len(value))
 		for key, v := range value {
-			switch {
-			case inEnv && !told(key):
+			if inEnv && !told(key) {
 				object[key] = redaction
-			default:
+			} else {
 				object[key] = redacted(v, !inEnv && isEnv(key))
 			}
 		}

@@ -35,10 +35,9 @@ func Seconds(s float64) string { return scaled(s*1e9, []string{"ns", "µs", "ms"
 // Duration formats a time in hours, minutes or seconds, as in 10 h, 1.5 min or 30 s.
 func Duration(d time.Duration) string {
 	v, unit := d.Seconds(), "s"
-	switch {
-	case d >= time.Hour:
+	if d >= time.Hour {
 		v, unit = d.Hours(), "h"
-	case d >= time.Minute:
+	} else if d >= time.Minute {
 		v, unit = d.Minutes(), "min"
 	}
 	text := Number(v)

@@ -106,10 +106,9 @@ func (g *gzipReader) Read(p []byte) (int, error) {
 			continue
 		}
 		n, err := g.member.Read(p)
-		switch {
-		case err == io.EOF:
+		if err == io.EOF {
 			g.inside = false
-		case err != nil:
+		} else if err != nil {
 			g.err = fmt.Errorf("gzip: %w", err)
 		}
 		if n > 0 {

@@ -83,11 +83,10 @@ func (e *jsonEvent) scan(b []byte) (int, scanResult) {
 		if !w.pass(scan(b, w.value.from, w.depth)) {
 			break
 		}
-		switch {
-		case isType:
+		if isType {
 			e.twice = e.twice || e.typ != span{}
 			e.typ = w.value
-		case isObject:
+		} else if isObject {
 			e.twice = e.twice || e.object != span{}
 			e.object = w.value
 		}

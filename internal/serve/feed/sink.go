@@ -326,11 +326,10 @@ func (s *sink) dropRelisted() {
 
 // EndReplace implements reflector.Sink.
 func (s *sink) EndReplace(resourceVersion string) {
-	switch {
-	case !s.listed:
+	if !s.listed {
 		s.endFirstList(resourceVersion)
 		s.onListed()
-	case !s.endRelist(resourceVersion):
+	} else if !s.endRelist(resourceVersion) {
 		s.AbortReplace()
 		_ = s.refuse(ErrWentBack)
 	}

@@ -64,10 +64,9 @@ func (ts *turns) join() *turn {
 	}
 	t := ts.next
 	t.callers++
-	switch {
-	case ts.closed:
+	if ts.closed {
 		t.end()
-	case !ts.active:
+	} else if !ts.active {
 		ts.active = true
 		ts.running.Go(ts.run)
 	}

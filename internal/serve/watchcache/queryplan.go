@@ -92,10 +92,9 @@ func (p *queryPlan) walk(start string) iter.Seq[*store.Object] {
 		return func(func(*store.Object) bool) {}
 	}
 	prefix := ""
-	switch {
-	case s.namespace != "":
+	if s.namespace != "" {
 		prefix = s.namespace + "/" + s.name
-	case s.name != "" && s.clustered:
+	} else if s.name != "" && s.clustered {
 		prefix = s.name
 	}
 	start = max(start, prefix)

@@ -93,10 +93,9 @@ type counters struct {
 
 // failed counts a request that was refused with err.
 func (n *counters) failed(err error) {
-	switch {
-	case apierrors.IsResourceExpired(err):
+	if apierrors.IsResourceExpired(err) {
 		n.expired.Add(1)
-	case apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
+	} else if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
 		n.tooLarge.Add(1)
 	}
 }

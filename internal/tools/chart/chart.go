@@ -103,10 +103,9 @@ func (c *picture) y(v float64) float64 { return bottom - (bottom-top)*v/c.most }
 
 func (c *picture) timeAxis() {
 	unit, name := 1.0, "s"
-	switch {
-	case c.seconds > manyMinutes:
+	if c.seconds > manyMinutes {
 		unit, name = 3600, "h"
-	case c.seconds > manySeconds:
+	} else if c.seconds > manySeconds {
 		unit, name = 60, "min"
 	}
 	step := niceStep(c.seconds / unit / maxTimeTags)

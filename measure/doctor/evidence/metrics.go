@@ -74,10 +74,9 @@ func (s *Sample) addRequests(l labels, v float64) {
 	s.Requests += v
 	code, verb := l.get("code"), l.get("verb")
 	failed := strings.HasPrefix(code, "5")
-	switch {
-	case code == "429":
+	if code == "429" {
 		s.Refused += v
-	case failed:
+	} else if failed {
 		s.Failed += v
 	}
 	if l.get("resource") == "" || l.get("subresource") != "" {

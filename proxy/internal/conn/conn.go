@@ -268,10 +268,9 @@ func (c *Conn) count() {
 	if c.closed {
 		return
 	}
-	switch {
-	case n == 0 || !c.accepted:
+	if n == 0 || !c.accepted {
 		c.leaveUnread()
-	case c.unread == nil:
+	} else if c.unread == nil {
 		c.unread = cs.unread.PushBack(c)
 	}
 	if more < 0 || cs.streams.Excess(level) <= 0 {

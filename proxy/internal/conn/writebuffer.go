@@ -71,10 +71,9 @@ func (wb *writeBuffer) Write(p []byte) (int, error) {
 
 // startTimer starts the timer, unless it is running.
 func (wb *writeBuffer) startTimer() {
-	switch {
-	case wb.timer == nil:
+	if wb.timer == nil {
 		wb.timer = time.AfterFunc(writeBufferDelay, wb.flushLater)
-	case !wb.timerRunning:
+	} else if !wb.timerRunning {
 		wb.timer.Reset(writeBufferDelay)
 	}
 	wb.timerRunning = true

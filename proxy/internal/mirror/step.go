@@ -155,11 +155,10 @@ func (m *machine) status() {
 
 // noteBehind logs when a cached resource falls behind the upstream, and when it is current again.
 func (m *machine) noteBehind() {
-	switch {
-	case m.in.err != nil && m.behindSince.IsZero() && m.phase == phaseServing:
+	if m.in.err != nil && m.behindSince.IsZero() && m.phase == phaseServing {
 		m.behindSince = m.in.at
 		m.do(note{text: "a resource is behind its upstream", err: m.in.err})
-	case m.in.err == nil && !m.behindSince.IsZero():
+	} else if m.in.err == nil && !m.behindSince.IsZero() {
 		m.do(note{text: "a resource is current again", behind: m.in.at.Sub(m.behindSince)})
 		m.behindSince = time.Time{}
 	}
@@ -199,10 +198,9 @@ func (m *machine) refused() {
 // end and how the next session begins.
 func (m *machine) ended() {
 	cause := m.in.err
-	switch {
-	case m.phase == phaseServing:
+	if m.phase == phaseServing {
 		m.objects = m.in.objects
-	case !m.stopping:
+	} else if !m.stopping {
 		m.failed++
 	}
 	if errors.Is(cause, ErrRedefined) {

@@ -70,12 +70,11 @@ func (q *breakerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	q.breaker.pending.Add(1)
 	defer q.breaker.pending.Add(-1)
 	resp, err := q.RoundTripper.RoundTrip(r)
-	switch {
-	case err == nil:
+	if err == nil {
 		q.breaker.answered.Add(1)
 		q.breaker.down.Store(false)
 		resp.Header.Del("Retry-After")
-	case strings.HasSuffix(r.URL.Path, VersionPath) && !errors.Is(err, context.Canceled):
+	} else if strings.HasSuffix(r.URL.Path, VersionPath) && !errors.Is(err, context.Canceled) {
 		// A canceled request does not show whether the upstream answers.
 		q.breaker.down.Store(true)
 	}

@@ -66,10 +66,9 @@ func (r Rule) String() string {
 	if r.Bound {
 		s += " for one resourceVersion"
 	}
-	switch {
-	case r.Forever():
+	if r.Forever() {
 		s += " for ever"
-	case r.Times > 0:
+	} else if r.Times > 0 {
 		s += fmt.Sprintf(" times=%d", r.Times)
 	}
 	if r.Until > 0 {

@@ -159,10 +159,9 @@ func (w *watch) fill() time.Duration {
 		}
 	}
 	w.after = max(w.after, s.seen)
-	switch {
-	case now >= w.deadline:
+	if now >= w.deadline {
 		w.done = true
-	case now >= w.bookmark:
+	} else if now >= w.bookmark {
 		// A watch may start after the cache's newest revision. kube-apiserver sends no bookmark that is
 		// older than the start of the watch.
 		if w.after == s.seen {

@@ -144,10 +144,9 @@ func (f *serverFlags) prepare(cmd *cobra.Command) (servers.Options, error) {
 		return o, command.Explain(err)
 	}
 	how := "from which bench only reads"
-	switch {
-	case o.EtcdURL != "":
+	if o.EtcdURL != "" {
 		how = "whose pods change in etcd"
-	case o.Writes:
+	} else if o.Writes {
 		how = "whose pods receive an annotation"
 	}
 	fmt.Fprintf(o.Progress, "measuring on %s, %s\n", o.Config.Host, how)

@@ -92,10 +92,9 @@ func (o Options) spec(v Verb) spec {
 	if s.Handlers = max(1, o.Handlers); !v.takes(TakesHandlers) {
 		s.Handlers = 0
 	}
-	switch {
-	case !v.takes(TakesChange):
+	if !v.takes(TakesChange) {
 		s.Changes = nil
-	case len(o.Changes) == 0:
+	} else if len(o.Changes) == 0 {
 		s.Changes = []string{ChangeMix}
 	}
 	return s

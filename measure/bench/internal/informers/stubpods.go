@@ -107,8 +107,7 @@ func (p *stubPods) finish() (err error) {
 		b = p.item(b[:0], i)
 		p.listSize += wire.ListItemSize(len(b))
 	}
-	mark := &corev1.Pod{}
-	mark.ResourceVersion = resourceversion.Format(uint64(p.version()))
+	mark := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: resourceversion.Format(uint64(p.version()))}}
 	mark.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	if p.bookmark, err = p.event(wire.Bookmark, p.encoding.types, mark); err != nil {
 		return err

@@ -52,11 +52,10 @@ const (
 func (r *Result) verdict(f figures.Figure) verdict {
 	value, most := 0.0, 0.0
 	var known bool
-	switch {
-	case f.Want.RatioAtMost != nil:
+	if f.Want.RatioAtMost != nil {
 		value, known = r.Ratio[f.Key]
 		most = *f.Want.RatioAtMost
-	case f.Want.WeirAtMost != nil:
+	} else if f.Want.WeirAtMost != nil {
 		value, known = r.Weir[f.Key]
 		most = *f.Want.WeirAtMost
 	}

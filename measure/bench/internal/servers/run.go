@@ -80,10 +80,9 @@ func (b *Bench) open(ctx context.Context) {
 	b.files = figures.Must(newKubeconfig(b.o.Config))
 	b.direct = figures.Must(newTarget(ctx, name, b.o.Config))
 	b.pods = readServerPods(ctx, b.direct.control, b.o.EtcdURL != "")
-	switch {
-	case b.o.EtcdURL != "":
+	if b.o.EtcdURL != "" {
 		b.writer = &etcdWriter{url: b.o.EtcdURL, pods: b.pods, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxWriters}}}
-	case b.o.Writes || !b.apiserver:
+	} else if b.o.Writes || !b.apiserver {
 		b.writer = &patcher{client: b.direct.control, pods: b.pods}
 	}
 }
