@@ -31,10 +31,6 @@ type indexer struct {
 
 var _ cache.Indexer = (*indexer)(nil)
 
-func newIndexer(s *store.Store, r *reader) *indexer {
-	return &indexer{store: s, reader: r, indexers: cache.Indexers{}}
-}
-
 // Get returns the stored object with obj's key.
 func (x *indexer) Get(obj any) (item any, exists bool, err error) {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)

@@ -140,7 +140,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	i.sink.store = i.store
 	i.syncChecker = newSyncChecker("SharedIndexInformer " + i.name)
 	i.upstreamInformer.SharedIndexInformer = cache.NewSharedIndexInformer(lw, example, resync, cache.Indexers{})
-	i.indexer = newIndexer(i.store, newReader(opts, i.store, values))
+	i.indexer = &indexer{store: i.store, reader: newReader(opts, i.store, values), indexers: cache.Indexers{}}
 	i.indexer.informer, i.indexer.Indexer = i, i.upstreamInformer.GetIndexer()
 	i.sink.sharesTransformed = !opts.PrivateCopies && !opts.DetectMutation && !opts.ShareDecoded
 	i.listWatch = newListWatch(lw, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)

@@ -98,16 +98,11 @@ func report(t *testing.T, rig Rig, stories []Story, failed *sync.Map) {
 		}
 		n++
 		fmt.Fprintf(&rows, "\n  %-34s %s\n  %-34s   because: %s\n  %-34s   seen:    %s",
-			s.Name, s.about(), "", rig.Fails[s.Name], "", firstLine(fault.(string)))
+			s.Name, s.about(), "", rig.Fails[s.Name], "", strings.SplitN(fault.(string), "\n", 2)[0])
 	}
 	if n > 0 {
 		t.Logf("%s fails %d of %d stories, as stated:%s", rig.Name, n, len(stories), rows.String())
 	}
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
 }
 
 // endWithin is how long an informer may take to stop, in the bubble's time. Every pause of a tested

@@ -61,9 +61,5 @@ func (w *watch) follow(ctx context.Context) error {
 	if typed, ok := followers[w.resource.Kind]; ok && !w.printsObjects() {
 		return typed(ctx, w)
 	}
-	return followUnstructured(ctx, w)
-}
-
-func followUnstructured(ctx context.Context, w *watch) error {
 	return follow[*unstructured.Unstructured](ctx, w)
 }

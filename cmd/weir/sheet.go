@@ -28,7 +28,7 @@ type sheet struct {
 
 // newSheet returns the sheet that prints the changes of all watches to out, as one table.
 func newSheet(out io.Writer, watches ...*watch) *sheet {
-	s := &sheet{several: len(watches) > 1, out: newCheckedWriter(out), width: terminalWidth(out), colour: coloured(out)}
+	s := &sheet{several: len(watches) > 1, out: checkedWriter{out, make(chan error, 1)}, width: terminalWidth(out), colour: coloured(out)}
 	s.table = &table{out: s.out, limit: s.width}
 	var columns []string
 	for _, w := range watches {
@@ -149,8 +149,6 @@ type checkedWriter struct {
 	to     io.Writer
 	failed chan error // of capacity one
 }
-
-func newCheckedWriter(to io.Writer) checkedWriter { return checkedWriter{to, make(chan error, 1)} }
 
 func (w checkedWriter) Write(p []byte) (int, error) {
 	n, err := w.to.Write(p)

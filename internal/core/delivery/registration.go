@@ -124,7 +124,7 @@ func New(s *store.Store, handle Func, opts Options) *Registration {
 		store:  s,
 		handle: handle,
 		opts:   opts,
-		sweep:  newSweep(s, opts.Resync, opts.ResyncStart),
+		sweep:  &sweep{store: s, period: max(opts.Resync, 0), start: opts.ResyncStart},
 		left:   make(chan struct{}),
 		synced: make(chan struct{}),
 		done:   make(chan struct{}),
@@ -147,7 +147,7 @@ func (r *Registration) Run(ctx context.Context) {
 		return
 	}
 	defer r.end()
-	r.sweep.beginAt(time.Now())
+	r.sweep.at = time.Now()
 	r.opts.Workers.join(r)
 	<-ctx.Done()
 	r.opts.Workers.leave(r)

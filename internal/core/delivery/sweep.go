@@ -25,19 +25,12 @@ type sweep struct {
 
 	idle   bool      // the store was empty at the last call
 	began  bool      // the start position was set from start
-	at     time.Time // time up to which credit is counted
+	at     time.Time // time up to which credit is counted, at first the start of the handler
 	credit float64   // number of objects that are due
 	after  string    // the last key visited
 
 	passed atomic.Int64 // the approximate number of keys up to the key after; read by other goroutines
 }
-
-func newSweep(s *store.Store, period time.Duration, start float64) *sweep {
-	return &sweep{store: s, period: max(period, 0), start: start}
-}
-
-// beginAt sets the time at which the sweep starts.
-func (w *sweep) beginAt(now time.Time) { w.at = now }
 
 // next returns the time until an object is due. It returns false when the sweep is off, and while
 // the store is empty or not synced. When the store has an object and is synced, the cursor notifies

@@ -123,7 +123,7 @@ func New(cfg Config) *Engine {
 	return &Engine{
 		cfg:      cfg,
 		store:    store.New(cfg.Store),
-		changed:  newBroadcast(),
+		changed:  &broadcast{ch: make(chan struct{})},
 		handlers: map[*delivery.Registration]context.CancelFunc{},
 		removed:  removals{map[*delivery.Registration]struct{}{}, map[string]Totals{}},
 	}

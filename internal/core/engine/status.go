@@ -194,8 +194,6 @@ type broadcast struct {
 	ch chan struct{}
 }
 
-func newBroadcast() *broadcast { return &broadcast{ch: make(chan struct{})} }
-
 // wait returns a channel that the next fire closes.
 func (b *broadcast) wait() <-chan struct{} {
 	b.mu.Lock()

@@ -38,7 +38,7 @@ func (h *hub) join(of interest, cursor *store.Cursor) (*subscription, error) {
 	if err := h.open(); err != nil {
 		return nil, err
 	}
-	sub := newSubscription(h, of)
+	sub := &subscription{hub: h, interest: of, ready: make(chan struct{}, 1), queue: changeQueue{held: &h.cache.held}}
 	for {
 		h.dispatch()
 		for n := cursor.Next(h.changes[:]); n > 0; n = cursor.Next(h.changes[:]) {

@@ -188,12 +188,8 @@ func inShard(s *shard.Selector, o *store.Object) bool {
 	if s.Field() == shard.Namespace {
 		return s.Has(shard.Hash(o.Namespace()))
 	}
-	return s.Has(uidHash(o))
-}
-
-func uidHash(o *store.Object) uint64 {
 	var room [36]byte // a uid in its usual form
-	return shard.Hash(o.AppendUID(room[:0]))
+	return s.Has(shard.Hash(o.AppendUID(room[:0])))
 }
 
 // label returns a label of the object that readMeta has read. The value is valid until the object's

@@ -71,10 +71,6 @@ type subscription struct {
 
 const maxQueued = 128
 
-func newSubscription(h *hub, of interest) *subscription {
-	return &subscription{hub: h, interest: of, ready: make(chan struct{}, 1), queue: changeQueue{held: &h.cache.held}}
-}
-
 // offer queues a change, unless the watcher watches another namespace. leaves says that the
 // object's new version does not meet the watcher's interest. offer then omits the new version.
 // Otherwise the watcher would retain a version that no later change contains as its old version.
