@@ -64,14 +64,13 @@ func (s *Server) StopChurn() {
 // run makes rate changes per second until ctx ends. If making the changes takes too long for this
 // rate, at most the changes of one second are overdue, and run omits the others.
 func (c *churner) run(ctx context.Context, rate float64) {
-	ticker := time.NewTicker(churnTick)
-	defer ticker.Stop()
+	tick := time.Tick(churnTick)
 	last, owed := time.Now(), 0.0
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-ticker.C:
+		case now := <-tick:
 			owed = min(owed+rate*now.Sub(last).Seconds(), max(rate, 1))
 			last = now
 		}

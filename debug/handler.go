@@ -164,11 +164,10 @@ func serveStream(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	tick := time.NewTicker(streamEvery)
-	defer tick.Stop()
+	tick := time.Tick(streamEvery)
 	for to.send(newReport(time.Now())) == nil {
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-r.Context().Done():
 			return
 		}

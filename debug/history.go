@@ -97,8 +97,7 @@ func (h *history) next(tell func(change) error) (more bool, err error) {
 // context ends, the store is closed, or tell or alive returns an error. While no change arrives, it
 // calls alive at intervals.
 func (h *history) follow(ctx context.Context, tell func(change) error, alive func() error) error {
-	tick := time.NewTicker(10 * streamEvery)
-	defer tick.Stop()
+	tick := time.Tick(10 * streamEvery)
 	for {
 		if more, err := h.next(tell); err != nil || !more {
 			return err
@@ -107,7 +106,7 @@ func (h *history) follow(ctx context.Context, tell func(change) error, alive fun
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-h.cursor.Ready():
-		case <-tick.C:
+		case <-tick:
 			if err := alive(); err != nil {
 				return err
 			}

@@ -84,10 +84,8 @@ func pause(r *http.Request, d time.Duration) bool {
 	if d <= 0 {
 		return true
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-r.Context().Done():
 		return false

@@ -219,12 +219,10 @@ func (i *storyInformer) stopped(within time.Duration) bool {
 	if !i.ran {
 		return true
 	}
-	timer := time.NewTimer(within)
-	defer timer.Stop()
 	select {
 	case <-i.ended:
 		return true
-	case <-timer.C:
+	case <-time.After(within):
 		return false
 	}
 }

@@ -150,15 +150,11 @@ func (s *Server) pump(w http.ResponseWriter, r *http.Request, enc encoding, sub 
 	out := http.NewResponseController(w)
 	var deadline, tick <-chan time.Time
 	if seconds, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds")); seconds > 0 {
-		timer := time.NewTimer(time.Duration(seconds) * time.Second)
-		defer timer.Stop()
-		deadline = timer.C
+		deadline = time.After(time.Duration(seconds) * time.Second)
 	}
 	s.mu.Lock()
 	if period := s.bookmarks; period > 0 && !silent {
-		ticker := time.NewTicker(period)
-		defer ticker.Stop()
-		tick = ticker.C
+		tick = time.Tick(period)
 	}
 	s.mu.Unlock()
 	for {

@@ -105,8 +105,7 @@ func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *wa
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { synced <- inf.WaitForSync(waiting) }() // ends with waiting
-	tick := time.NewTicker(progressEvery)
-	defer tick.Stop()
+	tick := time.Tick(progressEvery)
 	for {
 		select {
 		case err := <-synced:
@@ -126,7 +125,7 @@ func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *wa
 				return command.Explain(s.Err)
 			}
 			bar.say(w.label() + troubleText(s))
-		case <-tick.C:
+		case <-tick:
 			stats := inf.Stats()
 			bar.show(stats.Objects, stats.BodyBytes)
 		}

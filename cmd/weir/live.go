@@ -110,17 +110,15 @@ func (m *metricsReader) watch(ctx context.Context, period time.Duration, out io.
 func wait(ctx context.Context, period time.Duration, p *progress) error {
 	defer p.end()
 	p.passed(0, period)
-	end := time.NewTimer(period)
-	defer end.Stop()
-	tick := time.NewTicker(progressEvery)
-	defer tick.Stop()
+	end := time.After(period)
+	tick := time.Tick(progressEvery)
 	for began := time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return errInterrupted
-		case <-end.C:
+		case <-end:
 			return nil
-		case <-tick.C:
+		case <-tick:
 			p.passed(time.Since(began), period)
 		}
 	}

@@ -120,14 +120,13 @@ func (s *subject) put(what string, v any) error {
 
 // await waits until the program reports that it has count objects.
 func (s *subject) await(ctx context.Context, count int) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(50 * time.Millisecond)
 	for known := -1; ; {
 		if err := s.question(report.AskCount, &known); err != nil || known == count {
 			return err
 		}
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w; it knows of %d, wanted %d\n%s", s.name, context.Cause(ctx), known, count, s.log)
 		}

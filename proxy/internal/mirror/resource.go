@@ -232,11 +232,10 @@ const minCheckInterval = 2 * time.Second
 func (res *Resource) monitor(s *Session) {
 	m := res.mirror
 	defined := newDefinitionCheck(&res.definitions, s.Info.definition, m.cfg.Timeouts.Settle, s.begun)
-	ticker := time.NewTicker(m.cfg.Timeouts.Origin)
-	defer ticker.Stop()
+	tick := time.Tick(m.cfg.Timeouts.Origin)
 	for {
 		select {
-		case <-ticker.C:
+		case <-tick:
 		case <-res.wake:
 			pause(s.ctx, minCheckInterval)
 		case <-s.ctx.Done():

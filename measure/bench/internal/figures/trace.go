@@ -76,8 +76,7 @@ func StartTrace(every time.Duration, take func() Sample) *Tracer {
 
 func (t *Tracer) run(every time.Duration) {
 	defer close(t.ended)
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	tick := time.Tick(every)
 	for {
 		due := int(time.Since(t.begin)/every) + 1
 		if t.stopped() {
@@ -86,7 +85,7 @@ func (t *Tracer) run(every time.Duration) {
 		}
 		t.sample(due)
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-t.done:
 		}
 	}

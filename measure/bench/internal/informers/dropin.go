@@ -92,8 +92,7 @@ type gets struct {
 // run reads until ctx ends or a read fails.
 func (g *gets) run(ctx context.Context, pods listers.PodLister, keys []string) {
 	random := rand.New(rand.NewPCG(1, uint64(len(keys))))
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(10 * time.Millisecond)
 	begin := time.Now()
 	for {
 		begun := time.Now()
@@ -113,7 +112,7 @@ func (g *gets) run(ctx context.Context, pods listers.PodLister, keys []string) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

@@ -246,13 +246,12 @@ func (s *stub) modify(ctx context.Context, flush func() error, o order, changes 
 		return errors.Join(changes.write(), ctx.Err())
 	}
 	start, first := time.Now(), changes.next
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(10 * time.Millisecond)
 	for s.stands(o) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-tick.C:
+		case <-tick:
 		}
 		for due := first + int64(time.Since(start).Seconds()*o.Rate); changes.next < due; {
 			changes.change(o.Change)
