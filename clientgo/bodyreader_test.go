@@ -50,7 +50,7 @@ func TestBodyReader(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 300})
 	for which, newInformer := range map[string]func(cfg *rest.Config) cache.SharedIndexInformer{
 		"client-go": func(cfg *rest.Config) cache.SharedIndexInformer {
-			return cache.NewSharedIndexInformer(noWatchList{podsOf(cfg)}, &corev1.Pod{}, 0, nil)
+			return newClientGo(noWatchList{podsOf(cfg)}, &corev1.Pod{}, 0, nil)
 		},
 		"weir": func(cfg *rest.Config) cache.SharedIndexInformer {
 			return NewSharedIndexInformer(podsOf(capturing(cfg)), &corev1.Pod{}, 0, nil)

@@ -1,8 +1,7 @@
-//go:build !oldest
-
 package clientgo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +62,7 @@ var controllers = map[string]func(c *cache.Config, known cache.KeyListerGetter) 
 	"client-go": func(c *cache.Config, known cache.KeyListerGetter) cache.Controller {
 		//lint:ignore SA1019 the oldest client-go lacks its replacement
 		c.Queue = cache.NewRealFIFO(cache.MetaNamespaceKeyFunc, known, nil)
+		c.FullResyncPeriod = cmp.Or(c.FullResyncPeriod, noResync)
 		return cache.New(c)
 	},
 	"client-go's RealFIFO": func(c *cache.Config, known cache.KeyListerGetter) cache.Controller {
@@ -80,6 +80,7 @@ var controllers = map[string]func(c *cache.Config, known cache.KeyListerGetter) 
 	},
 	"DeltaFIFO with client-go's New": func(c *cache.Config, known cache.KeyListerGetter) cache.Controller {
 		c.Queue = NewRealFIFO(cache.MetaNamespaceKeyFunc, known, nil)
+		c.FullResyncPeriod = cmp.Or(c.FullResyncPeriod, noResync)
 		return cache.New(c)
 	},
 }
@@ -250,7 +251,7 @@ func TestInformerConstructors(t *testing.T) {
 	for name, build := range map[string]newInformer{
 		"client-go, NewInformer": func(lw cache.ListerWatcher, h cache.ResourceEventHandler) (cache.Store, cache.Controller) {
 			//lint:ignore SA1019 programs call it
-			return cache.NewInformer(lw, &corev1.Pod{}, 0, h)
+			return cache.NewInformer(lw, &corev1.Pod{}, noResync, h)
 		},
 		"NewInformer": func(lw cache.ListerWatcher, h cache.ResourceEventHandler) (cache.Store, cache.Controller) {
 			return NewInformer(lw, &corev1.Pod{}, 0, h)
@@ -260,7 +261,7 @@ func TestInformerConstructors(t *testing.T) {
 		},
 		"client-go, NewTransformingInformer": func(lw cache.ListerWatcher, h cache.ResourceEventHandler) (cache.Store, cache.Controller) {
 			//lint:ignore SA1019 programs call it
-			return cache.NewTransformingInformer(lw, &corev1.Pod{}, 0, h, labeled)
+			return cache.NewTransformingInformer(lw, &corev1.Pod{}, noResync, h, labeled)
 		},
 		"NewTransformingInformer": func(lw cache.ListerWatcher, h cache.ResourceEventHandler) (cache.Store, cache.Controller) {
 			return NewTransformingInformer(lw, &corev1.Pod{}, 0, h, labeled)

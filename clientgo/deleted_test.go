@@ -101,7 +101,7 @@ func TestDeletedAtOpaqueVersions(t *testing.T) {
 	t.Cleanup(server.Close)
 	want := []string{"add shop/a@x1 v=1", "delete shop/a@x2 v=2", "add shop/a@x3 v=3", "delete shop/a@x4 v=4", "add shop/b@x5 v=5"}
 	for name, make := range map[string]constructor{
-		"client-go": cache.NewSharedIndexInformer, "captured": NewSharedIndexInformer, "returned": withOptions(Options{NoCapture: true}),
+		"client-go": newClientGo, "captured": NewSharedIndexInformer, "returned": withOptions(Options{NoCapture: true}),
 	} {
 		for transform, f := range identityOrNone {
 			t.Run(name+"/"+transform, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestDeletedByName(t *testing.T) {
 	t.Cleanup(server.Close)
 	cfg := &rest.Config{Host: server.URL, QPS: -1}
 	for name, make := range map[string]constructor{
-		"client-go": cache.NewSharedIndexInformer,
+		"client-go": newClientGo,
 		"captured":  NewSharedIndexInformer,
 		"returned":  withOptions(Options{NoCapture: true}),
 	} {

@@ -27,7 +27,7 @@ import (
 // podInformers build informers that send a LIST first, not a WATCH with initial events.
 var podInformers = map[string]func(cfg *rest.Config) cache.SharedIndexInformer{
 	"client-go": func(cfg *rest.Config) cache.SharedIndexInformer {
-		return cache.NewSharedIndexInformer(noWatchList{podsOf(cfg)}, &corev1.Pod{}, 0, cache.Indexers{})
+		return newClientGo(noWatchList{podsOf(cfg)}, &corev1.Pod{}, 0, cache.Indexers{})
 	},
 	"weir": func(cfg *rest.Config) cache.SharedIndexInformer {
 		return NewSharedIndexInformer(noWatchList{podsOf(capturing(cfg))}, &corev1.Pod{}, 0, nil)

@@ -89,7 +89,7 @@ var halfMade = map[string]struct {
 // TestHalfImplementedObjects uses objects that implement only the methods which client-go's
 // informers call. The informer must store these objects and pass them to handlers.
 func TestHalfImplementedObjects(t *testing.T) {
-	makers := map[string]constructor{"client-go": cache.NewSharedIndexInformer}
+	makers := map[string]constructor{"client-go": newClientGo}
 	for name, opts := range map[string]Options{
 		"weir": {}, "private copies": {PrivateCopies: true}, "pinned": {PinDecoded: true}, "detecting mutation": {DetectMutation: true}, "shared": {ShareDecoded: true},
 	} {

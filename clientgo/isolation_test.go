@@ -28,7 +28,7 @@ import (
 // one object, share nothing mutable.
 var isolatedInformers = map[string]func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer{
 	"client-go": func(_ *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
-		return cache.NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil)
+		return newClientGo(podsOf(cfg), &corev1.Pod{}, 0, nil)
 	},
 	"protobuf": withContentType(kruntime.ContentTypeProtobuf, Options{}),
 	"JSON":     withContentType(kruntime.ContentTypeJSON, Options{}),

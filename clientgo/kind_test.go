@@ -154,7 +154,7 @@ func TestStatedKinds(t *testing.T) {
 	}
 	for from, transform := range map[string]cache.TransformFunc{"transformed": stateKind, "returned": nil} {
 		var want string
-		synctest.Test(t, func(t *testing.T) { want = kindStory(t, cache.NewSharedIndexInformer, transform) })
+		synctest.Test(t, func(t *testing.T) { want = kindStory(t, newClientGo, transform) })
 		if !strings.Contains(want, `d/a@5 v=4 "x/y/z" "a/b"`) {
 			t.Fatalf("%s: client-go tells no kind:\n%s", from, want)
 		}

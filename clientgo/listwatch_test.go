@@ -66,7 +66,7 @@ func TestStopWhileBlocked(t *testing.T) {
 		build constructor
 		make  func(gate chan struct{}) blocked
 	}{
-		"client-go, List": {cache.NewSharedIndexInformer, func(gate chan struct{}) blocked { return blocked{list: gate} }},
+		"client-go, List": {newClientGo, func(gate chan struct{}) blocked { return blocked{list: gate} }},
 		"List":            {NewSharedIndexInformer, func(gate chan struct{}) blocked { return blocked{list: gate} }},
 		"Watch":           {NewSharedIndexInformer, func(gate chan struct{}) blocked { return blocked{watch: gate} }},
 		"probe":           {NewSharedIndexInformer, func(gate chan struct{}) blocked { return blocked{probe: gate} }},

@@ -295,7 +295,7 @@ func TestMethods(t *testing.T) {
 		for _, m := range table {
 			for _, phase := range phases {
 				t.Run(fmt.Sprintf("%s.%s %s", what.Name(), m.name, phase), func(t *testing.T) {
-					theirs, ours := m.call(t, inPhase(t, cache.NewSharedIndexInformer, phase)), m.call(t, inPhase(t, NewSharedIndexInformer, phase))
+					theirs, ours := m.call(t, inPhase(t, newClientGo, phase)), m.call(t, inPhase(t, NewSharedIndexInformer, phase))
 					want, differs := m.differs[phase]
 					switch {
 					case !differs && ours != theirs:

@@ -33,6 +33,10 @@ type named interface{ InformerName() *cache.InformerName }
 
 const keepsTransforms = true
 
+const noResync = time.Duration(0)
+
+const skipped = ""
+
 // newerTypedCalls calls the methods of factories that the oldest client-go lacks.
 var newerTypedCalls = []factoryCall[informers.SharedInformerFactory]{
 	{name: "StartWithContext", call: func(t *testing.T, f informers.SharedInformerFactory) string {

@@ -3,6 +3,8 @@
 package clientgo
 
 import (
+	"time"
+
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 )
@@ -11,6 +13,16 @@ import (
 type named interface{}
 
 const keepsTransforms = false
+
+// noResync is longer than any test. Without a resync period, the Reflector of client-go 0.34 would
+// wait on a channel of its package, with which the clock of a synctest bubble stops.
+const noResync = 10_000 * time.Hour
+
+// skipped is a pattern of the tests that need a newer client-go. v0.34 keeps items and events that
+// newer versions omit, its informers have no LastSyncResourceVersion, and its ListOptions have no
+// shard selector.
+const skipped = `^TestTransformError$/^client-go$|^TestOddResults$//^client-go$|^TestObjectsOfOtherKinds$/^dynamic$|` +
+	`^TestMethods$/(GetController|LastSyncResourceVersion)|^TestShards$/^server_selects_true`
 
 // These tables are empty: the oldest client-go lacks the methods.
 var (

@@ -165,7 +165,7 @@ func TestPinnedVersion(t *testing.T) {
 
 // pinnedInformer returns an informer of a client-go factory with the tweak and the transform.
 func pinnedInformer(cfg *rest.Config) cache.SharedIndexInformer {
-	return informers.NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(cfg), 0,
+	return informers.NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(cfg), noResync,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.ResourceVersion = "0" }),
 		informers.WithTransform(func(obj any) (any, error) {
 			obj.(*corev1.ConfigMap).Labels["v"] += "t"

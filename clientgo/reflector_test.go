@@ -1,8 +1,7 @@
-//go:build !oldest
-
 package clientgo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +40,7 @@ type programReflector interface {
 // ShouldResync unless it is nil.
 var bothReflectors = map[string]func(lw cache.ListerWatcher, store cache.ReflectorStore, resync time.Duration, should func() bool) programReflector{
 	"client-go": func(lw cache.ListerWatcher, store cache.ReflectorStore, resync time.Duration, should func() bool) programReflector {
-		r := cache.NewNamedReflector("pods", lw, &corev1.Pod{}, store, resync)
+		r := cache.NewNamedReflector("pods", lw, &corev1.Pod{}, store, cmp.Or(resync, noResync))
 		r.ShouldResync = should
 		return r
 	},

@@ -94,7 +94,7 @@ func TestSameObjects(t *testing.T) {
 			for _, captures := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/captured %t", name, how, captures), func(t *testing.T) {
 					received := map[string]map[string]runtime.Object{}
-					for maker, make := range map[string]constructor{"client-go": cache.NewSharedIndexInformer, "weir": withOptions(Options{Scheme: test.scheme})} {
+					for maker, make := range map[string]constructor{"client-go": newClientGo, "weir": withOptions(Options{Scheme: test.scheme})} {
 						cfg := &rest.Config{Host: server.URL, QPS: -1, APIPath: "/apis"}
 						version := test.kind.GroupVersion()
 						cfg.GroupVersion, cfg.NegotiatedSerializer = &version, serializer.NewCodecFactory(test.scheme).WithoutConversion()

@@ -1,4 +1,4 @@
-//go:build !weir_safe && !oldest
+//go:build !weir_safe
 
 package clientgo
 
@@ -123,7 +123,7 @@ func TestShadowFaults(t *testing.T) {
 						}
 						lws := [2]cache.ListerWatcher{source, source}
 						lws[at] = tampering{source, tamper}
-						inf := newShadowed(cache.NewSharedIndexInformer(lws[clientGoSide], &corev1.Pod{}, 0, cache.Indexers{}), informerFields{lw: lws[weirSide], example: &corev1.Pod{}}, "", Options{Shadow: mode})
+						inf := newShadowed(newClientGo(lws[clientGoSide], &corev1.Pod{}, 0, cache.Indexers{}), informerFields{lw: lws[weirSide], example: &corev1.Pod{}}, "", Options{Shadow: mode})
 						calls := observe(t, inf)
 						stop := run(t, inf)
 						time.Sleep(time.Minute)
@@ -278,7 +278,7 @@ func TestShadowFails(t *testing.T) {
 				defer source.Shutdown()
 				source.Add(pod("a", "1"))
 				panics := func(any) (any, error) { panic("as a test") }
-				inf := NewSharedIndexInformerWithOptions(source, &corev1.Pod{}, 0, nil, Options{Shadow: mode}).(*shadowed)
+				inf := NewSharedIndexInformerWithOptions(source, &corev1.Pod{}, noResync, nil, Options{Shadow: mode}).(*shadowed)
 				check.NoError(t, inf.shadow.SetTransform(guarded(panics)))
 				got := observe(t, inf)
 				stop := runSynced(t, inf)

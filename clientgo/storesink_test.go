@@ -1,5 +1,3 @@
-//go:build !oldest
-
 package clientgo
 
 import (

@@ -1,7 +1,9 @@
 package clientgo
 
 import (
+	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -39,9 +41,14 @@ const waitTimeout = 2 * time.Minute
 // constructor builds an informer, client-go's or Weir's.
 type constructor func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
 
+// newClientGo builds an informer of client-go, with the resync period noResync instead of 0.
+func newClientGo(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	return cache.NewSharedIndexInformer(lw, example, cmp.Or(resync, noResync), indexers)
+}
+
 // bothConstructors contains the constructors whose informers must behave alike.
 var bothConstructors = map[string]constructor{
-	"client-go": cache.NewSharedIndexInformer,
+	"client-go": newClientGo,
 	"weir":      NewSharedIndexInformer,
 }
 
@@ -85,7 +92,8 @@ func synced(t *testing.T, waiting ...interface{ HasSynced() bool }) {
 	for _, s := range waiting {
 		method := reflect.ValueOf(s).MethodByName("HasSyncedChecker")
 		if !method.IsValid() { // before client-go v0.36
-			eventually(t, s.HasSynced)
+			// The sleep moves the clock of a synctest bubble.
+			eventually(t, func() bool { time.Sleep(time.Millisecond); return s.HasSynced() })
 			continue
 		}
 		select {
@@ -311,6 +319,9 @@ func (f roundTripperFunc) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func TestMain(m *testing.M) {
 	testenv.RelaxGC()
+	if skipped != "" {
+		_ = flag.Set("test.skip", skipped) // the flag exists
+	}
 	// Goroutines of earlier tests may read klog's logger, so tests do not replace it: see captureLog.
 	klog.SetLoggerWithOptions(funcr.New(func(_, line string) {
 		if l := captured.Load(); l != nil {

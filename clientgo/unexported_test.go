@@ -79,7 +79,7 @@ func TestUnexportedFields(t *testing.T) {
 func testUnexportedFields[S any](t *testing.T, spec func(string) S) {
 	gadgets := gadgetScheme[S]()
 	for name, make := range map[string]constructor{
-		"client-go":                cache.NewSharedIndexInformer,
+		"client-go":                newClientGo,
 		"weir":                     withOptions(Options{Scheme: gadgets}),
 		"weir, detecting mutation": withOptions(Options{Scheme: gadgets, DetectMutation: true}),
 	} {
