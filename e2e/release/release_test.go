@@ -82,6 +82,29 @@ func imports(t *testing.T, env, modules []string, packages ...string) {
 	}
 }
 
+// TestTidy checks that go mod tidy works in a module that imports Weir's packages and requires the
+// oldest client-go. It loads the tests of all imported packages. If these import a package that the
+// required versions lack, it requires newer versions or fails.
+func TestTidy(t *testing.T) {
+	var mod, source strings.Builder
+	mod.WriteString("module example.com/user\n\ngo 1.26.0\n")
+	source.WriteString("package main\n\n")
+	for _, sub := range []string{"", "/controllerruntime", "/metrics"} {
+		mod.WriteString("\nrequire " + root + sub + " v0.0.0\nreplace " + root + sub + " => " + topLevel(t) + sub + "\n")
+	}
+	for _, path := range []string{"", "/clientgo", "/informertest", "/apiserver", "/controllerruntime", "/debug", "/metrics"} {
+		source.WriteString("import _ \"" + root + path + "\"\n")
+	}
+	dir := t.TempDir()
+	check.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod.String()), 0o600))
+	check.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(source.String()+"\nfunc main() {}\n"), 0o600))
+	run(t, dir, []string{"GOWORK=off"}, "go", "mod", "tidy")
+	versions := func(dir string) string {
+		return run(t, dir, []string{"GOWORK=off"}, "go", "list", "-m", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go")
+	}
+	check.Equal(t, versions(dir), versions(filepath.Join(topLevel(t), "controllerruntime")))
+}
+
 // TestReleaseRefuses checks that scripts/release fails for an invalid version, for a version that a
 // module already has, and for uncommitted changes. A failure must not leave a commit.
 func TestReleaseRefuses(t *testing.T) {
