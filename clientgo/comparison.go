@@ -216,7 +216,8 @@ const equal = "equal"
 
 // difference returns the kind of a key's difference if it counts, and the side whose versions are
 // wrong; for different content it may be either. A side that lags is given time:
-//   - until its informer has received the version for shadowGrace, or for stallLimit in all;
+//   - until its informer has received the version for shadowGrace, or for stallLimit in all, as
+//     always for a tombstone;
 //   - until the handlers of both sides were outside a call after that: the event, or the other side's
 //     next event, may wait for a slow handler, which is nearly always in a call.
 func (c *comparison) difference(now time.Time, k *openKey) (kind string, of side) {
@@ -242,12 +243,23 @@ func (c *comparison) difference(now time.Time, k *openKey) (kind string, of side
 	if len(k.ahead) == 0 {
 		return "", 0
 	}
-	late, reached := now.Sub(k.ahead[0].seen), c.window[0][of].reached
+	// A side that does not have the object may list after a deletion, and then delivers no earlier
+	// version.
+	awaited := k.ahead[0]
+	for n, v := range k.ahead[:len(k.ahead)-1] {
+		if v.at.gone() && k.last[of].at.gone() {
+			awaited = k.ahead[n+1]
+		}
+	}
+	late := now.Sub(awaited.seen)
+	// A tombstone has the resourceVersion of a version before the deletion. So after a relist of the
+	// other side, it is unknown whether the informer has received the deletion.
+	reached, tombstone := c.window[0][of].reached, awaited.at == k.last[of].at|1
 	// A side that leads for this key may be behind for its deletion, which the other side has skipped.
 	drained := slices.ContainsFunc(c.window[1:], func(p [2]progress) bool { return p[of].idle }) &&
 		slices.ContainsFunc(c.window[1:], func(p [2]progress) bool { return p[1-of].idle })
 	switch {
-	case reached == 0 || !drained || late < shadowGrace || late < stallLimit && reached < k.ahead[0].at.resourceVersion():
+	case reached == 0 || !drained || late < shadowGrace || late < stallLimit && (tombstone || reached < awaited.at.resourceVersion()):
 		return "", 0
 	case k.last[of].at.gone() && k.last[1-of].at.gone():
 		return equal, of // one side has skipped the object
