@@ -86,8 +86,11 @@ func (c *queueController) RunWithContext(ctx context.Context) {
 	case c.processor == nil:
 		c.Controller.RunWithContext(ctx)
 	default:
-		defer c.processor.fifo.Close()
 		c.processor.context = ctx
+		var popping sync.WaitGroup
+		defer popping.Wait()
+		defer c.processor.fifo.Close()
+		popping.Go(c.processor.popAll)
 		c.reflector.RunWithContext(ctx)
 	}
 }

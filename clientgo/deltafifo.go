@@ -12,12 +12,12 @@ import (
 )
 
 // DeltaFIFO replaces client-go's DeltaFIFO or RealFIFO as the Queue of a cache.Config that is
-// passed to New. It contains nothing: the Controller calls Process for each object when the object
-// arrives, also during the first list, and reads the next object after Process has returned. So
-// neither the first list nor events that wait for a slow Process are in memory, except for the
-// buffers of one connection. If the server closes the watch because Process is slow, the Controller
-// resumes the watch, or lists if the server no longer has the events. Process must therefore not
-// wait for a later event.
+// passed to New. It contains only what the program itself adds: the Controller calls Process for
+// each object when the object arrives, also during the first list, and reads the next object after
+// Process has returned. So neither the first list nor events that wait for a slow Process are in
+// memory, except for the buffers of one connection. If the server closes the watch because Process
+// is slow, the Controller resumes the watch, or lists if the server no longer has the events.
+// Process must therefore not wait for a later event.
 //
 // Process receives cache.Deltas with one Delta. isInInitialList is true until Process has received
 // the whole first list. As with client-go, the objects of a list have the type Replaced, or Sync
@@ -27,7 +27,8 @@ import (
 // each of the KnownObjects as a Sync. Without KnownObjects, the Controller stores the keys of the
 // objects, to find the deletions, and does not resync. Calls of Process do not overlap. Errors of
 // Process have no effect, as with client-go. If Process panics and utilruntime.ReallyCrash is
-// false, the next call follows after a second.
+// false, the next call follows after a second. Process also receives what the program itself adds
+// to the DeltaFIFO, before or after New.
 //
 // HasSynced is true after Process has received the first list. Passed to client-go's cache.New, the
 // queue is client-go's DeltaFIFO.
@@ -125,7 +126,7 @@ func (p *processor) deliver(key string, t cache.DeltaType, obj any) error {
 			delete(p.keys, key)
 		}
 	}
-	if !p.call(cache.Deltas{{Type: t, Object: obj}}) {
+	if !p.call(cache.Deltas{{Type: t, Object: obj}}, !p.synced) {
 		pause(p.context, time.Second)
 	}
 	return nil
@@ -133,10 +134,27 @@ func (p *processor) deliver(key string, t cache.DeltaType, obj any) error {
 
 // call calls process and ignores its error, as client-go does. It returns false if process
 // panicked.
-func (p *processor) call(deltas cache.Deltas) (returned bool) {
+func (p *processor) call(deltas cache.Deltas, isInInitialList bool) (returned bool) {
 	defer utilruntime.HandleCrashWithContext(p.context)
-	_ = p.process(deltas, !p.synced)
+	_ = p.process(deltas, isInInitialList)
 	return true
+}
+
+// popAll passes to process what the program itself adds to the FIFO, until the FIFO is closed. It
+// does not hold mu while it waits.
+func (p *processor) popAll() {
+	for {
+		var isInInitialList bool
+		deltas, err := p.fifo.Pop(func(_ any, initial bool) error { isInInitialList = initial; return nil })
+		if err != nil || p.context.Err() != nil {
+			return
+		}
+		p.mu.Lock()
+		if !p.call(deltas.(cache.Deltas), isInInitialList) {
+			pause(p.context, time.Second)
+		}
+		p.mu.Unlock()
+	}
 }
 
 func (p *processor) listType() cache.DeltaType {

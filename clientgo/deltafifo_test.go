@@ -137,3 +137,33 @@ func TestProcessorModel(t *testing.T) {
 		}
 	}
 }
+
+// TestDeltaFIFOAdd checks that Process receives objects that the program itself adds to the Queue,
+// before New and while the Controller runs, and also from Process.
+func TestDeltaFIFOAdd(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			source := newFakeSource(t)
+			source.Add(pod("a", "1"))
+			p := newProgram()
+			fifo := NewDeltaFIFO(nil, nil)
+			if known {
+				fifo = NewDeltaFIFO(nil, p.store)
+			}
+			check.NoError(t, fifo.Add(podAt("1", "a", "1")))
+			p.onProcess = func(d cache.Deltas) error {
+				if d[0].Object.(*corev1.Pod).Name == "b" {
+					return fifo.Add(podAt("1", "c", "1"))
+				}
+				return nil
+			}
+			stop := runController(t, New(&cache.Config{ListerWatcher: source, ObjectType: &corev1.Pod{}, Process: p.process, Queue: fifo}))
+			synctest.Wait()
+			check.Equal(t, slices.Contains(p.all(), "Added d/a@1 v=1"), true, "the object that was added before New")
+			check.NoError(t, fifo.Update(podAt("2", "b", "1")))
+			synctest.Wait()
+			check.Equal(t, fmt.Sprint(p.all()[len(p.all())-2:]), "[Updated d/b@2 v=1 Added d/c@1 v=1]")
+			stop()
+		})
+	}
+}
