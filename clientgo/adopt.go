@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/core/private"
+	"github.com/weirproject/weir/internal/core/registry"
 )
 
 // ErrLayout is returned by Err if this package cannot read the private fields of client-go's
@@ -134,15 +135,12 @@ func alike(a, b reflect.Value, depth int) bool {
 		}
 		return a.Elem().Type() == b.Elem().Type() && alike(a.Elem(), b.Elem(), depth-1)
 	case reflect.Slice, reflect.Array:
-		if a.Len() != b.Len() {
-			return false
-		}
-		for i := range a.Len() {
+		for i := range min(a.Len(), b.Len()) {
 			if !alike(a.Index(i), b.Index(i), depth) {
 				return false
 			}
 		}
-		return true
+		return a.Len() == b.Len()
 	case reflect.Struct:
 		for i := range a.NumField() {
 			if !alike(a.Field(i), b.Field(i), depth) {
@@ -165,12 +163,12 @@ func readField[T any](v reflect.Value, name string, to *T) (ok bool) {
 // countHandlers returns the number of handlers of a client-go informer, or -1 if its fields cannot
 // be read.
 func countHandlers(v reflect.Value) int {
-	processor := v.FieldByName("processor")
-	if !processor.IsValid() || processor.Kind() != reflect.Pointer || processor.IsNil() {
-		return -1
+	var listeners reflect.Value
+	processor, ok := private.Field(v, "processor")
+	if ok && !processor.IsZero() {
+		listeners = reflect.Indirect(processor).FieldByName("listeners")
 	}
-	listeners := processor.Elem().FieldByName("listeners")
-	if !listeners.IsValid() || listeners.Kind() != reflect.Map {
+	if listeners.Kind() != reflect.Map {
 		return -1
 	}
 	return listeners.Len()
@@ -204,41 +202,63 @@ func AdoptWithOptions(inf cache.SharedIndexInformer, opts Options) cache.SharedI
 // the program ends. It does not keep stopped informers in memory.
 var adoptedServer weir.ServerGroup
 
-// adopt returns an informer of this package that replaces inf. It returns inf itself if it cannot
-// read the fields of inf. The new informer has inf's description of its objects. If inf has none,
-// the new informer gets the argument description.
+// adopt returns an informer of this package that replaces inf, or inf itself if it cannot read the
+// fields of inf or must not replace it. In the second case inf stores only the objects of the
+// options' shard; in the first case Err reports that it does not. The new informer has inf's
+// description of its objects. If inf has none, the new informer gets the argument description.
 func adopt(inf cache.SharedIndexInformer, description string, opts Options) cache.SharedIndexInformer {
-	if isOff(&opts) {
-		return keepOriginal(inf, &opts)
-	}
-	if !layoutKnown() {
+	if ownerOf(inf) != nil {
 		return inf
 	}
+	turnedOff := isOff(&opts)
 	p, ok := fieldsOf(inf)
-	if !ok {
+	if !ok || !turnedOff && !layoutKnown() {
+		reportShard(inf, &opts)
 		return inf
 	}
-	same := cache.NewSharedIndexInformerWithOptions(p.lw, p.example, cache.SharedIndexInformerOptions{ResyncPeriod: p.resync, ObjectDescription: p.description})
-	if name := unknownField(informerStruct(inf), informerStruct(same)); name != "" {
-		unadopted.add(inf, &UnknownFieldError{Field: name, Informer: cmp.Or(p.description, description, fmt.Sprintf("%T", p.example))})
-		return inf
+	unknown := ""
+	if !turnedOff {
+		unknown = unknownField(informerStruct(inf), informerStruct(p.original(&Options{})))
 	}
-	if opts.Shadow != NoShadow {
-		return newShadowed(keepOriginal(inf, &opts), p, description, opts)
+	if unknown != "" {
+		registry.AddUnadopted(unknown)
+		unadopted.add(inf, &UnknownFieldError{Field: unknown, Informer: cmp.Or(p.description, description, fmt.Sprintf("%T", p.example))})
+		logIgnored(&opts)
 	}
-	ours := p.replacement(description, opts)
-	ours.upstreamInformer.SharedIndexInformer = inf // has the shard selector
-	return ours
+	if remains := turnedOff || unknown != ""; remains || opts.Shadow != NoShadow {
+		lw, _ := private.Field(informerStruct(inf), "listerWatcher")
+		lw.Set(reflect.ValueOf(filterShard(p.lw, &opts)))
+		if remains {
+			return inf
+		}
+		if opts.Shadow == ShadowClientGo {
+			indexer, _ := private.Field(informerStruct(inf), "indexer")
+			indexer.Set(reflect.ValueOf(cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.Indexers{})))
+		}
+		return newShadowed(inf, p, description, opts)
+	}
+	return p.replacement(inf, description, opts)
 }
 
-// replacement returns an informer of this package for p. If p has no description of the objects,
-// the informer gets the argument description.
-func (p *informerFields) replacement(description string, opts Options) *informer {
+// reportShard logs that client-go's informer stores the objects of all shards, and makes Err report
+// it, if the options restrict the informer to a shard.
+func reportShard(inf cache.SharedIndexInformer, o *Options) {
+	if !o.Shard.All() {
+		unadopted.add(inf, fmt.Errorf("%w, and stores the objects of all shards: %T", ErrForeignInformer, inf))
+	}
+}
+
+// replacement returns an informer of this package for p, and for the shard selector of inf unless
+// inf is nil. If p has no description of the objects, the informer gets the argument description.
+func (p *informerFields) replacement(inf cache.SharedIndexInformer, description string, opts Options) *informer {
 	ours := newInformer(p.lw, p.example, p.resync, p.indexers, cmp.Or(p.description, description), opts)
 	ours.listWatch.matcher.describe(p.description)
 	ours.sink.transform, ours.sink.published = p.transform, p.published
 	if p.onError != nil {
 		ours.onError = p.onError
+	}
+	if inf != nil {
+		ours.upstreamInformer.SharedIndexInformer = inf
 	}
 	return ours
 }

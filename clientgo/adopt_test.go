@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
@@ -160,52 +159,6 @@ func TestKeepsRateLimits(t *testing.T) {
 	if cfg.RateLimiter.(*limiter).waited.Load() == 0 {
 		t.Error("the rate limiter was not asked")
 	}
-}
-
-// widgetset and the following types are like the code that client-gen and informer-gen generate for
-// custom resources.
-
-type widgetset interface{ Widgets() cache.ListerWatcher }
-
-type widgetClients struct{ lw cache.ListerWatcher }
-
-func (w widgetClients) Widgets() cache.ListerWatcher { return w.lw }
-
-type newInformerFunc func(widgetset, time.Duration) cache.SharedIndexInformer
-
-type generatedFactory interface {
-	Start(stopCh <-chan struct{})
-	InformerFor(obj runtime.Object, newFunc newInformerFunc) cache.SharedIndexInformer
-	named
-}
-
-type widgetInformer struct{ factory generatedFactory }
-
-func (w widgetInformer) Informer() cache.SharedIndexInformer {
-	return w.factory.InformerFor(&Widget{}, func(client widgetset, resync time.Duration) cache.SharedIndexInformer {
-		return cache.NewSharedIndexInformer(client.Widgets(), &Widget{}, resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	})
-}
-
-// TestGeneratedFactory checks that a generated accessor of a custom resource accepts Weir's
-// factory.
-func TestGeneratedFactory(t *testing.T) {
-	server := &widgetServer{keys: []string{"apiVersion", "items", "kind", "metadata"}, widgets: 3}
-	client := widgetClients{generated(t, serveWidgets(t, server))}
-	f := NewGenerated[widgetset, newInformerFunc](client, 0)
-	inf := widgetInformer{f}.Informer()
-	if second := (widgetInformer{f}).Informer(); second != inf {
-		t.Error("two informers of one type")
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
-	defer cancel()
-	f.StartWithContext(ctx)
-	check.NoError(t, f.WaitForCacheSyncWithContext(ctx).AsError())
-	if n := len(inf.GetStore().List()); n != 3 || inf.(*informer).stats.BodyBytes.Load() == 0 {
-		t.Errorf("%d widgets, %d bytes captured", n, inf.(*informer).stats.BodyBytes.Load())
-	}
-	cancel()
-	f.Shutdown()
 }
 
 // reflectorsDescription runs an informer whose lists fail. It returns the description of the listed

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -22,10 +21,13 @@ import (
 //
 // Call it before the program requests informers from the factory; those that it has requested
 // before remain as they are. Namespace, ListOptions, resync periods and transform are the
-// factory's. Of the options only WithOptions, WithShard and WithTransform have an effect. If this
-// package cannot read the factory's fields (ErrLayout), or Options.Shadow is set, AdoptFactory logs
-// that, and the informers remain client-go's. The informers capture responses without Wrap, see
-// NewSharedInformerFactory.
+// factory's. Of the options only WithOptions, WithShard and WithTransform have an effect; the
+// transform replaces the factory's. If this package cannot read the factory's fields (ErrLayout),
+// AdoptFactory logs that, and the informers remain client-go's; Err reports it if WithShard or
+// WithTransform has no effect. If Options.Off is set, AdoptFactory only sets the factory's
+// transform. But if there is a shard, or the factory has no transform, it replaces client-go's
+// informers by others of client-go that start as described below. The informers capture responses
+// without Wrap, see NewSharedInformerFactory.
 //
 // The factory starts only informers that the program uses: it has called a method of the informer,
 // or has requested a lister. If the program uses an informer for the first time after Start, the
@@ -37,61 +39,49 @@ import (
 // all exported methods, as for a program that uses text/template.
 func AdoptFactory[F any](factory F, opts ...Option) F {
 	s := settingsOf(opts)
-	if isOff(&s.informer) {
-		if !s.informer.Shard.All() {
-			logOnce("Warning: package clientgo is off: an adopted factory stores the objects of all shards", "Shard")
+	turnedOff := isOff(&s.informer)
+	v, applied := reflect.ValueOf(factory), s.transform == nil
+	var all map[reflect.Type]cache.SharedIndexInformer
+	var lock *sync.Mutex // guards all
+	if fields := reflect.Indirect(v); fields.Kind() == reflect.Struct && readField(fields, "informers", &all) {
+		if field, ok := private.Field(fields, "lock"); ok {
+			lock, _ = field.Addr().Interface().(*sync.Mutex)
 		}
-		return factory
-	}
-	if s.informer.Shadow != NoShadow {
-		logOnce("Warning: an adopted factory has no shadows, its informers remain client-go's", "Shadow")
-		return factory
-	}
-	if !layoutKnown() {
-		return factory // the error is logged
-	}
-	v, f := reflect.ValueOf(factory), &adoptedFactory{}
-	if fields := reflect.Indirect(v); fields.Kind() == reflect.Struct && readField(fields, "informers", &f.informers) {
-		if lock, ok := private.Field(fields, "lock"); ok {
-			f.lock, _ = lock.Addr().Interface().(*sync.Mutex)
+		if to, ok := private.Field(fields, "transform"); ok && !applied && to.Type() == reflect.TypeFor[cache.TransformFunc]() {
+			to.Set(reflect.ValueOf(s.transform)) // informer-gen before v0.27 generates no such field
+			applied = true
 		}
 		if client, ok := private.Field(fields, "client"); ok && client.Kind() == reflect.Interface && !client.IsNil() {
 			client.Set(reflect.ValueOf(withTransport(&s, client.Interface())))
 		}
 	}
-	if f.lock == nil {
-		klog.Background().Error(ErrLayout, "Cannot adopt a factory, its informers remain client-go's", "factory", fmt.Sprintf("%T", factory))
+	switch {
+	case turnedOff && applied && s.informer.Shard.All():
+		return factory
+	case lock == nil:
+		err := fmt.Errorf("%w: %w: the informers of %T remain client-go's", ErrForeignInformer, ErrLayout, factory)
+		if applied && s.informer.Shard.All() {
+			klog.Background().Error(err, "Cannot adopt a factory")
+		} else {
+			unadopted.add(nil, fmt.Errorf("%w, without the transform or shard of AdoptFactory", err))
+		}
 		return factory
 	}
-	before := maps.Clone(f.informers)
+	before := maps.Clone(all)
 	requestAll(v, accessorDepth)
-	for of, theirs := range f.informers {
+	for of, theirs := range all {
 		if _, ok := before[of]; ok {
 			continue
 		}
-		build := func() (*informer, bool) {
-			ours, ok := s.adopt(theirs, "").(*informer)
-			return ours, ok
+		o := newOnRequest(of, theirs, func() cache.SharedIndexInformer { return s.adopt(theirs, "") })
+		o.replace = func() {
+			lock.Lock()
+			defer lock.Unlock()
+			all[of] = o.serving
 		}
-		if ours, ok := build(); ok {
-			f.informers[of] = &onRequest{informer: ours, factory: f, of: of, build: build, wake: make(chan struct{})}
-			continue
-		}
-		delete(f.informers, of) // the factory builds it again when the program requests it
+		all[of] = o
 	}
 	return factory
-}
-
-// adoptedFactory contains the fields of a generated factory.
-type adoptedFactory struct {
-	lock      *sync.Mutex // guards informers
-	informers map[reflect.Type]cache.SharedIndexInformer
-}
-
-func (f *adoptedFactory) replace(of reflect.Type, inf cache.SharedIndexInformer) {
-	f.lock.Lock()
-	defer f.lock.Unlock()
-	f.informers[of] = inf
 }
 
 // accessorDepth is the number of calls from a generated factory to an informer's accessor: group,
@@ -136,132 +126,146 @@ func leadsToInformer(method reflect.Type, depth int) bool {
 }
 
 // onRequest is an informer of an adopted factory. The factory runs all informers in its map, but an
-// onRequest only waits until the program uses it. The embedded informer serves a program that uses
-// it before Run. Otherwise Run ends the wait for the first list, so that the factory's
-// WaitForCacheSync does not wait for an unused informer; a program that uses the onRequest later
-// gets another informer. The methods that are not overridden, such as HasSyncedChecker, are those
-// of the embedded informer.
+// onRequest builds the informer that serves the program, and runs it, only when the program uses
+// it. If that is after Run, the factory's map gets the serving informer, so that the factory's
+// WaitForCacheSync waits for it. It does not wait for an onRequest that the program does not use.
 type onRequest struct {
-	*informer
-	factory *adoptedFactory
-	of      reflect.Type
-	build   func() (*informer, bool)
+	// syncChecker provides HasSyncedChecker. It is complete when Run finds o unused, or the serving
+	// informer has synced.
+	syncChecker
+	upstreamInformer // client-go's informer, which build replaces or returns
+	variants
+	build   func() cache.SharedIndexInformer
+	replace func() // replaces o by the serving informer in the factory's map
 
 	mu      sync.Mutex
-	context context.Context // of Run; nil before
+	serving cache.SharedIndexInformer // nil until the program configures or uses o
+	context context.Context           // of Run; nil before
+	late    context.Context           // context if the program used o first after Run
 	used    bool
 	wake    chan struct{} // closed when used becomes true
-	late    *informer     // if not nil, replaces the embedded informer
 }
 
-// current returns the informer that serves the program.
-func (o *onRequest) current() *informer {
+func newOnRequest(of reflect.Type, theirs cache.SharedIndexInformer, build func() cache.SharedIndexInformer) *onRequest {
+	o := &onRequest{
+		syncChecker: newSyncChecker("SharedIndexInformer " + of.String()), upstreamInformer: upstreamInformer{theirs}, build: build, wake: make(chan struct{}),
+	}
+	o.variants.of = o
+	return o
+}
+
+// current returns the serving informer and true, or client-go's and false if there is none yet.
+func (o *onRequest) current() (inf cache.SharedIndexInformer, built bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.late != nil {
-		return o.late
+	if o.serving == nil {
+		return o.upstreamInformer.SharedIndexInformer, false
 	}
-	return o.informer
+	return o.serving, true
 }
 
-// configure returns the informer that serves the program. The informer will start with Run, but if
-// Run waits already, not before use.
-func (o *onRequest) configure() *informer {
+// read is current for the methods that do not use the informer.
+func (o *onRequest) read() cache.SharedIndexInformer {
+	inf, _ := o.current()
+	return inf
+}
+
+// request returns the serving informer. It will start with Run or, if Run waits already,
+// immediately if use is true.
+func (o *onRequest) request(use bool) cache.SharedIndexInformer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.request(o.context == nil)
-}
-
-// use returns the informer that serves the program, and starts it if Run waits.
-func (o *onRequest) use() *informer {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.request(true)
-}
-
-// request is called with mu held.
-func (o *onRequest) request(use bool) *informer {
-	if o.context != nil && !o.used && o.late == nil {
-		o.late, _ = o.build() // cannot fail: it has succeeded before
+	if o.serving == nil {
+		o.serving = o.build()
 	}
-	serving := o.informer
-	if o.late != nil {
-		serving = o.late
-	}
-	if use && !o.used {
-		o.used = true
+	if (use || o.context == nil) && !o.used {
+		o.used, o.late = true, o.context
 		close(o.wake)
 		if o.late != nil {
-			o.factory.replace(o.of, o.late)
+			o.replace()
 		}
 	}
-	return serving
+	return o.serving
 }
 
-// filled is use for readers. A program that has requested an informer, and whose factory has
-// started and synced, expects all objects.
-func (o *onRequest) filled() *informer {
-	i := o.use()
-	if i != o.informer {
-		// The context was set before i was built. WaitFor returns its error also if the informer ends.
-		_ = i.engine.WaitFor(o.context, func() bool { return i.HasSynced() || i.engine.Err() != nil })
+// filledLimit limits how long filled waits for an informer of client-go, which does not report the
+// failure of its list.
+const filledLimit = time.Minute
+
+// filled is request(true) for readers. A program that has requested an informer, and whose factory
+// has started and synced, expects all objects.
+func (o *onRequest) filled() cache.SharedIndexInformer {
+	inf := o.request(true)
+	if o.late == nil { // does not change after use
+		return inf
 	}
-	return i
+	i, err := informerOf(inf)
+	ctx := o.late
+	if err != nil {
+		limited, cancel := context.WithTimeout(ctx, filledLimit)
+		defer cancel()
+		ctx = limited
+	}
+	cache.WaitForCacheSync(ctx.Done(), func() bool { return inf.HasSynced() || err == nil && i.engine.Err() != nil })
+	return inf
 }
 
-func (o *onRequest) Run(stop <-chan struct{}) { o.RunWithContext(wait.ContextForChannel(stop)) }
-
+// RunWithContext runs the serving informer until ctx ends, after the program has used it.
 func (o *onRequest) RunWithContext(ctx context.Context) {
 	o.mu.Lock()
 	if o.context == nil {
 		o.context = ctx
 	}
 	if !o.used {
-		o.informer.completeSync()
+		completeSync(o.syncChecker)
 	}
 	o.mu.Unlock()
 	select {
 	case <-o.wake:
-		o.current().RunWithContext(ctx)
 	case <-ctx.Done():
+		return
 	}
+	inf := o.read()
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	waiting.Go(func() {
+		if waitForSync(ctx, inf) == nil {
+			completeSync(o.syncChecker)
+		}
+	})
+	inf.RunWithContext(ctx)
+}
+
+// HasSynced reports whether the serving informer has synced, or that Run has found o unused.
+func (o *onRequest) HasSynced() bool {
+	o.mu.Lock()
+	unused := o.serving == nil && o.context != nil
+	o.mu.Unlock()
+	return unused || o.read().HasSynced()
 }
 
 func (o *onRequest) GetStore() cache.Store           { return o.filled().GetStore() }
 func (o *onRequest) GetIndexer() cache.Indexer       { return o.filled().GetIndexer() }
-func (o *onRequest) GetController() cache.Controller { return o.use().GetController() }
-func (o *onRequest) HasSynced() bool                 { return o.current().HasSynced() }
-func (o *onRequest) LastSyncResourceVersion() string { return o.current().LastSyncResourceVersion() }
-func (o *onRequest) IsStopped() bool                 { return o.current().IsStopped() }
-
-func (o *onRequest) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return o.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
-}
-
-func (o *onRequest) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	return o.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resync})
-}
+func (o *onRequest) LastSyncResourceVersion() string { return o.read().LastSyncResourceVersion() }
+func (o *onRequest) IsStopped() bool                 { return o.read().IsStopped() }
+func (o *onRequest) GetController() cache.Controller { return controllerOf(o, &o.upstreamInformer) }
 
 func (o *onRequest) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
-	return o.use().AddEventHandlerWithOptions(handler, options)
+	return o.request(true).AddEventHandlerWithOptions(handler, options)
 }
 
 func (o *onRequest) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
-	return o.current().RemoveEventHandler(handle)
+	return o.read().RemoveEventHandler(handle)
 }
 
 func (o *onRequest) AddIndexers(indexers cache.Indexers) error {
-	return o.configure().AddIndexers(indexers)
+	return o.request(false).AddIndexers(indexers)
 }
 
 func (o *onRequest) SetTransform(transform cache.TransformFunc) error {
-	return o.configure().SetTransform(transform)
-}
-
-func (o *onRequest) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
-	return o.configure().SetWatchErrorHandler(handler)
+	return o.request(false).SetTransform(transform)
 }
 
 func (o *onRequest) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
-	return o.configure().SetWatchErrorHandlerWithContext(handler)
+	return o.request(false).SetWatchErrorHandlerWithContext(handler)
 }

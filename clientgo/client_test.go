@@ -50,9 +50,6 @@ func TestFactoriesCapture(t *testing.T) {
 	} {
 		inf.GetStore() // so that an adopted factory's informer starts
 		runSynced(t, inf)
-		if o, ok := inf.(*onRequest); ok {
-			inf = o.informer
-		}
 		i := must(informerOf(inf))
 		check.Equal(t, len(i.GetStore().ListKeys()), 1, "%s: objects", name)
 		if i.stats.BodyBytes.Load() == 0 {

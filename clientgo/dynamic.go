@@ -9,12 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
-	"k8s.io/client-go/dynamic/dynamiclister"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
-	"k8s.io/client-go/metadata/metadatalister"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/core/private"
 )
@@ -27,11 +24,7 @@ func NewDynamicSharedInformerFactory(client dynamic.Interface, resync time.Durat
 	s := settingsOf(opts)
 	client = withTransport(&s, client)
 	theirs := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, resync, s.namespace, s.tweak)
-	return newResourceFactory(theirs, s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
-		return dynamicinformer.NewFilteredDynamicInformer(client, gvr, s.namespace, resync, namespaceIndexers(), s.tweak)
-	}, func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
-		return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(indexer, gvr))
-	})
+	return &resourceFactory{DynamicSharedInformerFactory: theirs, settings: s, adopted: map[schema.GroupVersionResource]bool{}}
 }
 
 // NewFilteredDynamicSharedInformerFactory replaces
@@ -46,11 +39,7 @@ func NewMetadataSharedInformerFactory(client metadata.Interface, resync time.Dur
 	s := settingsOf(opts)
 	client = withTransport(&s, client)
 	theirs := metadatainformer.NewFilteredSharedInformerFactory(client, resync, s.namespace, s.tweak)
-	return newResourceFactory(theirs, s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
-		return metadatainformer.NewFilteredMetadataInformer(client, gvr, s.namespace, resync, namespaceIndexers(), s.tweak)
-	}, func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
-		return metadatalister.NewRuntimeObjectShim(metadatalister.New(indexer, gvr))
-	})
+	return &resourceFactory{DynamicSharedInformerFactory: theirs, settings: s, adopted: map[schema.GroupVersionResource]bool{}}
 }
 
 // NewFilteredMetadataSharedInformerFactory replaces
@@ -59,59 +48,59 @@ func NewFilteredMetadataSharedInformerFactory(client metadata.Interface, resync 
 	return NewMetadataSharedInformerFactory(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
 
-func namespaceIndexers() cache.Indexers {
-	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
-}
-
 // resourceFactory is a dynamic or a metadata factory. client-go's factory, which is embedded,
-// stores, starts and stops the informers, because its methods have result types that earlier
-// releases lack. ForResource puts Weir's informer into client-go's map in advance.
+// builds, stores, starts and stops the informers, because its methods have result types that
+// earlier releases lack. ForResource replaces the informer in client-go's generic informer.
 type resourceFactory struct {
 	dynamicinformer.DynamicSharedInformerFactory
 	settings settings
-	build    func(schema.GroupVersionResource) informers.GenericInformer // builds client-go's informer
-	lister   func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister
-	// informers is client-go's map, which lock guards. It is nil if the map cannot be read.
-	informers map[schema.GroupVersionResource]informers.GenericInformer
-	lock      *sync.Mutex
+
+	mu      sync.Mutex // so that the factory starts no informer that ForResource replaces
+	adopted map[schema.GroupVersionResource]bool
 }
 
 var _ metadatainformer.SharedInformerFactory = (*resourceFactory)(nil)
 
-func newResourceFactory(theirs dynamicinformer.DynamicSharedInformerFactory, s settings, build func(schema.GroupVersionResource) informers.GenericInformer, lister func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister) *resourceFactory {
-	f := &resourceFactory{DynamicSharedInformerFactory: theirs, settings: s, build: build, lister: lister}
-	if v := reflect.ValueOf(theirs).Elem(); layoutKnown() {
-		if lock, ok := private.Field(v, "lock"); ok && readField(v, "informers", &f.informers) {
-			f.lock = lock.Addr().Interface().(*sync.Mutex)
-		}
-	}
-	return f
+// Start starts the informers that the program has requested and that do not run yet. They run until
+// the channel is closed. Start does not block.
+func (f *resourceFactory) Start(stop <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.DynamicSharedInformerFactory.Start(stop)
 }
 
 // StartWithContext is Start with a context.
 func (f *resourceFactory) StartWithContext(ctx context.Context) {
-	startWithContext(ctx, f.DynamicSharedInformerFactory)
+	if later, ok := f.DynamicSharedInformerFactory.(interface{ StartWithContext(context.Context) }); ok {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		later.StartWithContext(ctx)
+		return
+	}
+	f.Start(ctx.Done()) // an older client-go
 }
 
 // ForResource returns the informer of a resource. If the server does not serve the resource, Err
 // returns an error for the informer when it runs.
 func (f *resourceFactory) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
-	if f.informers == nil {
-		theirs := f.DynamicSharedInformerFactory.ForResource(gvr)
-		f.settings.setTransform(theirs.Informer())
-		return theirs
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	generic := f.DynamicSharedInformerFactory.ForResource(gvr)
+	if f.adopted[gvr] {
+		return generic
 	}
-	f.lock.Lock()
-	defer f.lock.Unlock()
-	if inf, ok := f.informers[gvr]; ok {
-		return inf
+	f.adopted[gvr] = true
+	inf, ok := private.Field(reflect.ValueOf(generic).Elem(), "informer")
+	if !ok {
+		f.settings.setTransform(generic.Informer())
+		reportShard(generic.Informer(), &f.settings.informer)
+		return generic
 	}
 	// client-go uses the resource as the description of dynamic informers.
-	inf := f.settings.adopt(f.build(gvr).Informer(), gvr.String())
-	if i, err := informerOf(inf); err == nil {
+	ours := f.settings.adopt(generic.Informer(), gvr.String())
+	if i, err := informerOf(ours); err == nil {
 		i.listWatch.matcher.resource = gvr // the example object does not contain the resource
 	}
-	generic := genericInformer{inf, f.lister(inf.GetIndexer(), gvr)}
-	f.informers[gvr] = generic
+	inf.Set(reflect.ValueOf(ours))
 	return generic
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/weirproject/weir/internal/core/engine"
-	"github.com/weirproject/weir/internal/core/registry"
 )
 
 // ErrForeignInformer is returned when an argument is not an informer of this package.
@@ -33,6 +32,9 @@ var (
 	errStopped = errors.New("informer has stopped already")
 	// errOff is returned by informerOf for client-go's informers after isOff has returned true.
 	errOff = errors.New("package clientgo is off")
+	// errUnused is returned by informerOf for an informer of an adopted factory that the program has
+	// not used.
+	errUnused = errors.New("the informer is not used")
 	// errNotRegistration is returned by RemoveEventHandler for a value of another type than a
 	// registration.
 	errNotRegistration = errors.New("not a registration of an informer")
@@ -59,13 +61,15 @@ func (e notAddedError) Unwrap() []error { return []error{errStopped, e.cause} }
 // such as weir.ErrForbidden; apierrors.IsForbidden and similar functions work too. inf is an
 // informer of this package, or a wrapper of one, such as the informers of a generated factory. For
 // nil, or any other informer, Err returns ErrForeignInformer; but if Options.Off has had an effect
-// in the process, it returns nil for any other informer. With Options.Shadow, the error also wraps
+// in the process, it returns nil for any other informer, unless a shard or a transform was set for
+// it and does not apply. For an informer of an adopted factory that the program has not used, Err
+// returns nil. With Options.Shadow, the error also wraps
 // ErrShadow after a difference; if client-go's informer serves the program, Err returns no other
 // error. Err does not block.
 func Err(inf cache.SharedIndexInformer) error {
 	i, err := informerOf(inf)
 	switch {
-	case err == errOff:
+	case err == errOff, err == errUnused:
 		return nil
 	case err != nil:
 		return err
@@ -78,32 +82,39 @@ func Err(inf cache.SharedIndexInformer) error {
 }
 
 // WaitForSync blocks until the first list of each informer is stored, like cache.WaitForCacheSync.
-// It also waits for an informer that has not started. If ctx ends first, the error wraps the
+// It also waits for an informer that has not started, and starts one of an adopted factory that the
+// program has not used. If ctx ends first, the error wraps the
 // context's error. If an informer cannot sync because of an error, the returned error also wraps
 // one of package weir's errors for this informer. For an informer that stopped before it synced,
 // the error wraps weir.ErrStopped. WaitForSync immediately returns ErrForeignInformer if an
 // informer is not of this package, unless Options.Off has had an effect in the process: it then
 // waits for such an informer too.
 func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
-	all := make([]*informer, len(inf))
-	for n := range inf {
-		var err error
-		if all[n], err = informerOf(inf[n]); err != nil && err != errOff {
+	for _, inf := range inf {
+		if o, ok := ownerOf(inf).(*onRequest); ok {
+			o.request(true)
+		}
+		if _, err := informerOf(inf); err != nil && err != errOff {
 			return err
 		}
 	}
 	var errs []error
-	for n, i := range all {
-		if i == nil || i.shadowed != nil {
-			if !cache.WaitForCacheSync(ctx.Done(), inf[n].HasSynced) {
-				errs = append(errs, fmt.Errorf("%T: %w: %w", inf[n], engine.ErrNotSynced, ctx.Err()))
-			}
-			continue
-		}
-		errs = append(errs, i.engine.WaitForSync(ctx))
-		i.HasSynced() // HasSynced completes syncChecker
+	for _, inf := range inf {
+		errs = append(errs, waitForSync(ctx, inf))
 	}
 	return errors.Join(errs...)
+}
+
+// waitForSync blocks until an informer of this package or of client-go has synced.
+func waitForSync(ctx context.Context, inf cache.SharedIndexInformer) error {
+	if i, err := informerOf(inf); err == nil && i.shadowed == nil {
+		defer i.HasSynced() // HasSynced completes syncChecker
+		return i.engine.WaitForSync(ctx)
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), inf.HasSynced) {
+		return fmt.Errorf("%T: %w: %w", inf, engine.ErrNotSynced, ctx.Err())
+	}
+	return nil
 }
 
 // UnknownFieldError is returned by Err for an informer of client-go that a factory or Adopt
@@ -121,24 +132,26 @@ func (e *UnknownFieldError) Error() string {
 // Unwrap returns ErrForeignInformer.
 func (e *UnknownFieldError) Unwrap() error { return ErrForeignInformer }
 
-// unadopted lists the informers with an UnknownFieldError. add removes those that have stopped.
+// unadopted lists the informers of client-go for which Err returns another error than
+// ErrForeignInformer alone. add removes those that have stopped.
 var unadopted unadoptedInformers
 
 type unadoptedInformers struct {
-	mu     sync.Mutex
-	errors map[cache.SharedIndexInformer]*UnknownFieldError
+	mu sync.Mutex
+	// errors has the key nil if a factory lacks an option whose informers cannot be listed: they may
+	// be any that is not listed.
+	errors map[cache.SharedIndexInformer]error
 }
 
-// add logs and counts an informer, and adds it to the list.
-func (u *unadoptedInformers) add(inf cache.SharedIndexInformer, err *UnknownFieldError) {
+// add logs an error of an informer, or of a factory if inf is nil, and adds it to the list.
+func (u *unadoptedInformers) add(inf cache.SharedIndexInformer, err error) {
 	klog.Background().Error(err, "Cannot adopt an informer of client-go")
-	registry.AddUnadopted(err.Field)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.errors == nil {
-		u.errors = map[cache.SharedIndexInformer]*UnknownFieldError{}
+		u.errors = map[cache.SharedIndexInformer]error{}
 	}
-	maps.DeleteFunc(u.errors, func(inf cache.SharedIndexInformer, _ *UnknownFieldError) bool { return inf.IsStopped() })
+	maps.DeleteFunc(u.errors, func(inf cache.SharedIndexInformer, _ error) bool { return inf != nil && inf.IsStopped() })
 	u.errors[inf] = err
 }
 
@@ -147,33 +160,37 @@ func (u *unadoptedInformers) errorOf(inf cache.SharedIndexInformer) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for listed, err := range u.errors {
-		if listed.GetStore() == inf.GetStore() {
+		if listed != nil && listed.GetStore() == inf.GetStore() {
 			return err
 		}
 	}
-	return nil
+	return u.errors[nil]
 }
 
-// informerOf returns inf, or the informer that inf wraps, if it is of this package. It finds the
-// informer by inf's store, because wrappers such as client-go's typed informers return the store of
-// the informer that they wrap. After isOff has returned true in the process, it returns errOff for
-// any other informer.
+// informerOf returns the informer of this package that inf is or wraps; for an informer with
+// Options.Shadow, the one of the two. After isOff has returned true in the process, it returns
+// errOff for any other informer.
 func informerOf(inf cache.SharedIndexInformer) (*informer, error) {
-	switch inf := withoutTypes(inf).(type) {
+	owner := ownerOf(inf)
+	if o, ok := owner.(*onRequest); ok {
+		var built bool
+		if inf, built = o.current(); !built {
+			return nil, errUnused
+		}
+		owner = ownerOf(inf)
+	}
+	switch owner := owner.(type) {
+	case *informer:
+		return owner, nil
 	case *shadowed:
-		return inf.weir, nil
-	case *onRequest:
-		return inf.current(), nil
+		return owner.weir, nil
 	}
 	if inf != nil {
-		if x, ok := inf.GetStore().(*indexer); ok && x.informer != nil {
-			return x.informer, nil
+		if err := unadopted.errorOf(inf); err != nil {
+			return nil, err
 		}
 		if off.Load() {
 			return nil, errOff
-		}
-		if err := unadopted.errorOf(inf); err != nil {
-			return nil, err
 		}
 	}
 	if !layoutKnown() {

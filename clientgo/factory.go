@@ -1,7 +1,6 @@
 package clientgo
 
 import (
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -57,7 +56,11 @@ func NewSharedInformerFactory(client kubernetes.Interface, resync time.Duration,
 	if isOff(&s.informer) && s.informer.Shard.All() {
 		return theirs
 	}
-	return &factory{s.named(theirs), upstreamFactory{theirs}, client, s}
+	f := &factory{theirs, upstreamFactory{theirs}, client, s}
+	if s.withName != nil {
+		f.SharedInformerFactory = s.withName(theirs)
+	}
+	return f
 }
 
 // NewSharedInformerFactoryWithOptions is NewSharedInformerFactory. It replaces
@@ -70,6 +73,13 @@ func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, resync tim
 // NewSharedInformerFactory.
 func NewFilteredSharedInformerFactory(client kubernetes.Interface, resync time.Duration, namespace string, tweak internalinterfaces.TweakListOptionsFunc) informers.SharedInformerFactory {
 	return NewSharedInformerFactory(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
+}
+
+// upstreamFactory returns client-go's factory with the settings, except the name. It stores, starts
+// and stops the informers of a factory of this package.
+func (s *settings) upstreamFactory(client kubernetes.Interface, resync time.Duration) informers.SharedInformerFactory {
+	return informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace), informers.WithTweakListOptions(s.tweak),
+		informers.WithTransform(s.transform), informers.WithCustomResyncConfig(s.customResync))
 }
 
 // factory implements informers.SharedInformerFactory. client-go's factory stores, starts and stops
@@ -107,16 +117,18 @@ func (f *factory) informerFor(obj runtime.Object, build func(resync time.Duratio
 
 // Shutdown blocks until the informers have stopped. It does not stop them: the caller must close
 // the channel or cancel the context that it passed to Start or StartWithContext. After Shutdown,
-// Start does nothing.
-func (f *factory) Shutdown() { f.settings.shutdown(f.upstreamFactory) }
+// Start does nothing. Shutdown releases the name that WithInformerName sets.
+func (f *factory) Shutdown() {
+	f.upstreamFactory.Shutdown()
+	if f.settings.name != nil {
+		f.settings.name.Release()
+	}
+}
 
 // ForResource returns the informer of a resource. It returns an error if client-go has no type for
 // the resource. client-go's own factory builds the informer that the Weir informer replaces,
 // because only generated code maps resources to types.
 func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
-	if !layoutKnown() {
-		return f.upstreamFactory.ForResource(resource)
-	}
 	s := &f.settings
 	build := func(resync time.Duration) (cache.SharedIndexInformer, error) {
 		generic, err := s.upstreamFactory(f.client, resync).ForResource(resource)
@@ -130,8 +142,12 @@ func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.G
 		return nil, err
 	}
 	fields, ok := fieldsOf(probe)
-	if !ok {
-		return nil, fmt.Errorf("%s: %w", resource, ErrLayout)
+	if !ok || !layoutKnown() {
+		generic, err := f.upstreamFactory.ForResource(resource)
+		if err == nil {
+			reportShard(generic.Informer(), &s.informer)
+		}
+		return generic, err
 	}
 	inf := f.informerFor(fields.example, func(resync time.Duration) cache.SharedIndexInformer {
 		theirs, err := build(resync)

@@ -16,16 +16,6 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// AddEventHandler adds a handler with the informer's default resync period.
-func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
-}
-
-// AddEventHandlerWithResyncPeriod adds a handler with the given resync period; 0 means no resync.
-func (i *informer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resync})
-}
-
 // AddEventHandlerWithOptions adds a handler, before or after the informer has started. The handler
 // first receives the stored objects. The error wraps errStopped if the informer has stopped.
 func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {

@@ -20,10 +20,9 @@ import (
 // index are in key order. All methods are safe for concurrent use.
 type indexer struct {
 	upstreamIndexer
-	store    *store.Store
-	reader   *reader
-	informer *informer // the informer that owns this indexer
-	writes   manualWrites
+	store  *store.Store
+	reader *reader
+	writes manualWrites
 
 	mu       sync.RWMutex
 	indexers cache.Indexers

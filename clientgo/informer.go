@@ -14,7 +14,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -50,9 +49,13 @@ func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, example runtime.O
 	case isOff(&opts):
 		return p.original(&opts)
 	case opts.Shadow != NoShadow:
-		return newShadowed(p.original(&opts), p, "", opts)
+		theirs := p
+		if opts.Shadow == ShadowClientGo {
+			theirs.indexers = nil
+		}
+		return newShadowed(theirs.original(&opts), p, "", opts)
 	}
-	return newInformer(lw, example, resync, indexers, "", opts)
+	return p.replacement(nil, "", opts)
 }
 
 // decodedIdle is the default of Options.DecodedIdle. It is long enough for a controller that reads
@@ -64,6 +67,7 @@ const decodedIdle = 15 * time.Second
 type informer struct {
 	syncChecker      // provides HasSyncedChecker; the first HasSynced that is true completes it
 	upstreamInformer // has the arguments of this informer; see upstream.go
+	variants
 
 	name                 string // the description or the Go type, for messages
 	example              runtime.Object
@@ -136,12 +140,13 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		OnStatus:   i.onStatus,
 		Background: func(ctx context.Context) { i.indexer.reader.runMutationDetector(ctx) },
 	})
+	i.variants.of = i
 	i.store = i.engine.Store()
 	i.sink.store = i.store
 	i.syncChecker = newSyncChecker("SharedIndexInformer " + i.name)
 	i.upstreamInformer.SharedIndexInformer = cache.NewSharedIndexInformer(lw, example, resync, cache.Indexers{})
 	i.indexer = &indexer{store: i.store, reader: newReader(opts, i.store, values), indexers: cache.Indexers{}}
-	i.indexer.informer, i.indexer.Indexer = i, i.upstreamInformer.GetIndexer()
+	i.indexer.Indexer = i.upstreamInformer.GetIndexer()
 	i.sink.sharesTransformed = !opts.PrivateCopies && !opts.DetectMutation && !opts.ShareDecoded
 	i.listWatch = newListWatch(lw, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)
 	i.listWatch.name, i.listWatch.expected = i.name, source.ExpectedOf(example)
@@ -161,9 +166,6 @@ func nonNil(example runtime.Object) runtime.Object {
 	}
 	return example
 }
-
-// Run is RunWithContext with a context that ends when the channel is closed.
-func (i *informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
 
 // RunWithContext lists, watches and calls handlers until ctx ends. It then waits until lists,
 // watches and their transforms have ended, and until active handler calls have returned. After 10 s
@@ -244,32 +246,13 @@ func (i *informer) SetTransform(transform cache.TransformFunc) error {
 
 // GetController returns a controller whose HasSynced and LastSyncResourceVersion are the
 // informer's. The controller's Run does nothing.
-func (i *informer) GetController() cache.Controller {
-	return controller{i.syncChecker, i, upstreamController{i.upstreamInformer.GetController()}}
-}
-
-// controller makes an informer a cache.Controller.
-type controller struct {
-	syncChecker // provides HasSyncedChecker
-	*informer
-	upstreamController
-}
-
-func (c controller) HasSynced() bool              { return c.informer.HasSynced() }
-func (controller) Run(<-chan struct{})            {}
-func (controller) RunWithContext(context.Context) {}
-
-// SetWatchErrorHandler sets the handler that receives the errors of failed lists and refused
-// watches. It returns an error after the start.
-func (i *informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
-	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
-}
+func (i *informer) GetController() cache.Controller { return controllerOf(i, &i.upstreamInformer) }
 
 // SetWatchErrorHandlerWithContext sets the handler that receives the errors of failed lists and
 // refused watches. It returns an error after the start. The handler runs on the goroutine that
 // lists and watches, and blocks it. Its arguments are the context of Run, a Reflector that has only
-// a name and a description of the objects, and the error. If handler is nil, the informer uses
-// client-go's default handler, which logs the error.
+// a name, a description of the objects and the informer's resourceVersion, and the error. If
+// handler is nil, the informer uses client-go's default handler, which logs the error.
 func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -309,6 +292,7 @@ func (i *informer) onStatus(s reflector.Status) {
 	}
 	if passes {
 		defer utilruntime.HandleCrashWithContext(ctx)
+		setVersion(i.placeholderReflector, i.store.ResourceVersion())
 		handler(ctx, i.placeholderReflector, s.Err)
 	}
 }

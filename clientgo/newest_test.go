@@ -28,9 +28,6 @@ import (
 // shutDownHandler removes a handler and waits until its last call has returned.
 var shutDownHandler = cache.ShutDownEventHandler
 
-// named is the part of the interface of generated factories that the oldest client-go lacks.
-type named interface{ InformerName() *cache.InformerName }
-
 const keepsTransforms = true
 
 const noResync = time.Duration(0)

@@ -5,11 +5,15 @@ package clientgo
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
@@ -56,5 +60,41 @@ func TestLaterGroups(t *testing.T) {
 	f.Shutdown()
 	if !inf.IsStopped() || !pods.IsStopped() {
 		t.Error("an informer goes on after Shutdown")
+	}
+}
+
+// TestWatchErrorVersion checks that the Reflector that a watch error handler receives has the
+// resourceVersion up to which everything was received, as with client-go.
+func TestWatchErrorVersion(t *testing.T) {
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return podList("10"), nil },
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+			return nil, apierrors.NewForbidden(corev1.Resource("pods"), "", nil)
+		},
+	}
+	type runner interface{ RunWithContext(context.Context) }
+	informer := func(build constructor) func(cache.WatchErrorHandlerWithContext) runner {
+		return func(handler cache.WatchErrorHandlerWithContext) runner {
+			inf := build(lw, &corev1.Pod{}, 0, nil)
+			check.NoError(t, inf.SetWatchErrorHandlerWithContext(handler))
+			return inf
+		}
+	}
+	for name, build := range map[string]func(cache.WatchErrorHandlerWithContext) runner{
+		"client-go": informer(cache.NewSharedIndexInformer),
+		"weir":      informer(NewSharedIndexInformer),
+		"controller": func(handler cache.WatchErrorHandlerWithContext) runner {
+			return New(&cache.Config{ListerWatcher: lw, ObjectType: &corev1.Pod{}, Process: newProgram().process, WatchErrorHandlerWithContext: handler})
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			version := ""
+			build(func(_ context.Context, r *cache.Reflector, _ error) {
+				version = r.LastSyncResourceVersion()
+				cancel()
+			}).RunWithContext(ctx)
+			check.Equal(t, version, "10", name)
+		})
 	}
 }

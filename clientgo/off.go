@@ -3,6 +3,7 @@ package clientgo
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
 	"slices"
@@ -36,19 +37,23 @@ func isOff(o *Options) bool {
 	}
 	off.Store(true)
 	logOnce("Package clientgo is off: informers are client-go's", "")
-	v := reflect.ValueOf(*o)
-	for i := range v.NumField() {
-		if name := v.Type().Field(i).Name; !v.Field(i).IsZero() && !slices.Contains(unneededWhenOff, name) {
-			logOnce("Warning: package clientgo is off and ignores an option", name)
-		}
-	}
+	logIgnored(o)
 	return true
 }
 
-// unneededWhenOff lists the options that client-go's informers need not have: they always behave
-// like that (PinDecoded, NoCapture, ResyncOnRelist), the option only concerns Weir's informers, or
+// logIgnored logs each option that an informer of client-go ignores.
+func logIgnored(o *Options) {
+	for f, v := range reflect.ValueOf(*o).Fields() {
+		if !v.IsZero() && !slices.Contains(unneeded, f.Name) {
+			logOnce("Warning: an informer of client-go ignores an option", f.Name)
+		}
+	}
+}
+
+// unneeded lists the options that client-go's informers need not have: they always behave like that
+// (PinDecoded, NoCapture, ResyncOnRelist), the option only concerns Weir's informers, or
 // filterShard replaces it.
-var unneededWhenOff = []string{"Off", "PinDecoded", "NoCapture", "ResyncOnRelist", "Scheme", "Server", "Shard"}
+var unneeded = []string{"Off", "PinDecoded", "NoCapture", "ResyncOnRelist", "Scheme", "Server", "Shard"}
 
 // logged contains the options that logOnce has logged: at most one entry per field of Options, and
 // one for "".
@@ -60,98 +65,92 @@ func logOnce(message, option string) {
 	}
 }
 
-// original returns client-go's informer for p. If the options have a shard, the informer stores
-// only the shard's objects; see filterShard. original panics if the shard is invalid.
-func (p *informerFields) original(o *Options) cache.SharedIndexInformer {
+// original returns client-go's informer for p, except for the watch error handler. It stores only
+// the objects of the options' shard; see filterShard.
+func (p informerFields) original(o *Options) cache.SharedIndexInformer {
 	if p.indexers == nil {
 		p.indexers = cache.Indexers{} // client-go's AddIndexers writes to the map
 	}
-	lw, _ := capturable(p.lw)
-	inf := cache.NewSharedIndexInformerWithOptions(filterShard(lw, o), p.example, cache.SharedIndexInformerOptions{
+	inf := cache.NewSharedIndexInformerWithOptions(filterShard(p.lw, o), p.example, cache.SharedIndexInformerOptions{
 		ResyncPeriod: p.resync, Indexers: p.indexers, ObjectDescription: p.description,
 	})
 	_ = inf.SetTransform(p.transform) // returns an error only if the informer has started
-	if p.onError != nil {
-		_ = inf.SetWatchErrorHandlerWithContext(p.onError) // as above
-	}
 	return inf
 }
 
-// keepOriginal returns inf, or, if the options have a shard, an informer of client-go that replaces
-// inf. If inf cannot be replaced, it logs that inf stores the objects of all shards.
-func keepOriginal(inf cache.SharedIndexInformer, o *Options) cache.SharedIndexInformer {
-	if o.Shard.All() {
-		return inf
-	}
-	p, ok := fieldsOf(inf)
-	if !ok {
-		klog.Background().Error(ErrLayout, "Cannot restrict an informer of client-go to a shard", "informer", fmt.Sprintf("%T", inf))
-		return inf
-	}
-	return p.original(o)
-}
-
-// filterShard returns a ListerWatcher that returns only the objects of the options' shard. The
-// server sends all objects. If the shard contains all objects, the result is lw.
+// filterShard returns a ListerWatcher for client-go's informers that returns only the objects of
+// the options' shard, although the server sends all objects. If a request has a shard selector,
+// which client-go has since v0.38, the selector applies instead. filterShard panics if the shard is
+// invalid.
 func filterShard(lw cache.ListerWatcher, o *Options) cache.ListerWatcher {
 	if err := o.Shard.Validate(); err != nil {
 		panic(fmt.Errorf("clientgo: %w", err))
 	}
-	if o.Shard.All() {
+	if lw, _ = capturable(lw); o.Shard.All() {
 		return lw
 	}
-	all, selector := cache.ToListerWatcherWithContext(lw), shard.Shard(o.Shard).Selector()
-	has := func(object runtime.Object) bool {
-		m, err := meta.Accessor(object)
-		return err != nil || selector.Chooses([]byte(m.GetUID()), []byte(m.GetNamespace()))
-	}
-	return &shardFilter{all: lw, ListWatch: cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list, err := all.ListWithContext(ctx, o)
-			if err != nil {
-				return nil, err
-			}
-			items, err := meta.ExtractList(list)
-			if err != nil {
-				return nil, err
-			}
-			return list, meta.SetList(list, slices.DeleteFunc(items, func(object runtime.Object) bool { return !has(object) }))
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			w, err := all.WatchWithContext(ctx, o)
-			if err != nil {
-				return nil, err
-			}
-			return drainedWatch{watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
-				return e, e.Type == watch.Bookmark || e.Type == watch.Error || has(e.Object)
-			})}, nil
-		},
-	}}
+	return &shardFilter{lw, cache.ToListerWatcherWithContext(lw), shard.Shard(o.Shard).Selector()}
 }
 
 // shardFilter is the ListerWatcher that filterShard returns.
 type shardFilter struct {
-	cache.ListWatch
-	all cache.ListerWatcher
+	cache.ListerWatcher
+	all      cache.ListerWatcherWithContext
+	selector *shard.Selector
+}
+
+// lacks reports whether the shard lacks an object.
+func (f *shardFilter) lacks(object runtime.Object) bool {
+	m, err := meta.Accessor(object)
+	return err == nil && !f.selector.Chooses([]byte(m.GetUID()), []byte(m.GetNamespace()))
+}
+
+func (f *shardFilter) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list, err := f.all.ListWithContext(ctx, o)
+	if err != nil || hasShardSelector(o) {
+		return list, err
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, err
+	}
+	return list, meta.SetList(list, slices.DeleteFunc(items, f.lacks))
+}
+
+func (f *shardFilter) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	w, err := f.all.WatchWithContext(ctx, o)
+	if err != nil || hasShardSelector(o) {
+		return w, err
+	}
+	return watch.NewStreamWatcher(filteredWatch{w, f.lacks}, nil), nil
 }
 
 // IsWatchListSemanticsUnSupported reports whether the original ListerWatcher does not support
 // watches with initial events. client-go's reflector calls it.
 func (f *shardFilter) IsWatchListSemanticsUnSupported() bool {
-	u, ok := f.all.(interface{ IsWatchListSemanticsUnSupported() bool })
+	u, ok := f.ListerWatcher.(interface{ IsWatchListSemanticsUnSupported() bool })
 	return ok && u.IsWatchListSemanticsUnSupported()
 }
 
-// drainedWatch is a watch of watch.Filter. The goroutine of such a watch blocks while no caller
-// receives its event.
-type drainedWatch struct{ watch.Interface }
-
-// Stop stops the watch. It receives the remaining events on a goroutine, which ends when the
-// filtered watch has ended.
-func (w drainedWatch) Stop() {
-	w.Interface.Stop()
-	go func() {
-		for range w.ResultChan() {
-		}
-	}()
+// hasShardSelector reports whether a request has a shard selector.
+func hasShardSelector(o metav1.ListOptions) bool {
+	f := reflect.ValueOf(o).FieldByName("ShardSelector") // since v0.36
+	return f.IsValid() && !f.IsZero()
 }
+
+// filteredWatch is the watch.Decoder of a watch without the objects that the shard lacks.
+type filteredWatch struct {
+	watch.Interface
+	lacks func(runtime.Object) bool
+}
+
+func (w filteredWatch) Decode() (watch.EventType, runtime.Object, error) {
+	for e := range w.ResultChan() {
+		if e.Type == watch.Bookmark || e.Type == watch.Error || !w.lacks(e.Object) {
+			return e.Type, e.Object, nil
+		}
+	}
+	return "", nil, io.EOF
+}
+
+func (w filteredWatch) Close() { w.Stop() }

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +29,13 @@ import (
 
 // resetOff resets what isOff has recorded in the process, now and when the test ends.
 func resetOff(t *testing.T) {
-	reset := func() { logged.Clear(); off.Store(false) }
+	reset := func() {
+		logged.Clear()
+		off.Store(false)
+		unadopted.mu.Lock()
+		defer unadopted.mu.Unlock()
+		unadopted.errors = nil
+	}
 	reset()
 	t.Cleanup(reset)
 }
@@ -47,11 +52,9 @@ var allPodInformers = map[string]func(cfg *rest.Config, opts Options) cache.Shar
 		f := NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(cfg), 0, WithOptions(opts))
 		return f.Core().V1().Pods().Informer()
 	},
-	"generated factory": func(cfg *rest.Config, opts Options) cache.SharedIndexInformer {
-		f := NewGenerated[kubernetes.Interface, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer](kubernetes.NewForConfigOrDie(cfg), 0, WithOptions(opts))
-		return f.InformerFor(&corev1.Pod{}, func(c kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-			return core.NewPodInformer(c, "", resync, cache.Indexers{})
-		})
+	"adopted factory": func(cfg *rest.Config, opts Options) cache.SharedIndexInformer {
+		f := AdoptFactory(informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(cfg), 0), WithOptions(opts))
+		return f.Core().V1().Pods().Informer()
 	},
 	"dynamic factory": func(cfg *rest.Config, opts Options) cache.SharedIndexInformer {
 		f := NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0, WithOptions(opts))
@@ -65,8 +68,17 @@ var allPodInformers = map[string]func(cfg *rest.Config, opts Options) cache.Shar
 
 // isOriginal reports whether an informer is client-go's.
 func isOriginal(inf cache.SharedIndexInformer) bool {
+	inf = servingOf(inf)
 	_, ours := inf.GetStore().(*indexer)
 	return !ours && informerStruct(inf).IsValid()
+}
+
+// servingOf returns the informer that serves the program, if inf is of an adopted factory, or inf.
+func servingOf(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
+	if o, ok := ownerOf(inf).(*onRequest); ok {
+		return o.request(true)
+	}
+	return inf
 }
 
 // TestOff checks that the environment variable and the option make each constructor return

@@ -10,8 +10,6 @@ import (
 )
 
 // named is empty: the oldest client-go has no informer names.
-type named interface{}
-
 const keepsTransforms = false
 
 // noResync is longer than any test. Without a resync period, the Reflector of client-go 0.34 would

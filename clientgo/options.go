@@ -97,20 +97,21 @@ type Options struct {
 	//     side may skip versions, because Weir's handlers do after they lagged, and both do after a
 	//     relist; such versions are counted.
 	//
-	// A difference counts after 30 seconds. An informer that has not received a version, for example
-	// because it lists again, has 5 minutes. Handlers that are busy for most of the time are not
-	// judged. Err returns ErrShadow for a difference. A log line names the key and the paths of fields
-	// but no values; it is logged at most once a minute. package metrics exports the counts. An hourly
-	// log line states what was compared, because no difference means little without that. Handlers
-	// that are added after the start, as controller-runtime does, are not compared: only the versions
-	// that both informers deliver.
+	// A difference counts after 30 seconds. An informer that has not received a version, for
+	// example because it lists again, has 5 minutes, and so has one that has not reported a
+	// deletion that the other has found in a list. Handlers that are busy for most of the time are
+	// not judged. Err returns ErrShadow for a difference. A log line names the key and the paths of
+	// fields but no values; it is logged at most once a minute. package metrics exports the counts.
+	// An hourly log line states what was compared, because no difference means little without that.
+	// Handlers that are added after the start, as controller-runtime does, are not compared: only
+	// the versions that both informers deliver.
 	//
-	// HasSynced, reads and indexes concern only the serving informer. A failure of the shadow does not
-	// affect it, except that the ListerWatcher and the transform are also called for the shadow. The
-	// comparison needs about 40 bytes per object and handler, up to 2 KiB for an object while one side
-	// lags, and it encodes each version twice. It does not compare indexes, resyncs and versions
-	// without an integer resourceVersion. The reflectors and informers that write to the program's own
-	// store have no shadow.
+	// HasSynced, reads and indexes concern only the serving informer. A failure of the shadow does
+	// not affect it, except that the ListerWatcher and the transform are also called for the
+	// shadow; index functions are not. The comparison needs about 40 bytes per object and handler,
+	// up to 2 KiB for an object while one side lags, and it encodes each version twice. It does not
+	// compare indexes, resyncs and versions without an integer resourceVersion. The reflectors and
+	// informers that write to the program's own store have no shadow.
 	Shadow Shadow
 	// Server is the group of the informers of one API server; see weir.ServerGroup. The default for an
 	// informer of a factory is the factory's group. The default for an informer from Adopt is one

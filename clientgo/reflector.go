@@ -155,7 +155,10 @@ func (r *Reflector) RunWithContext(ctx context.Context) {
 	}
 	for delay := r.backoff.DelayFunc(); ctx.Err() == nil; {
 		began := time.Now()
-		r.listAndWatch(ctx, func(err error) { r.onError(ctx, r.Reflector, err) })
+		r.listAndWatch(ctx, func(err error) {
+			setVersion(r.Reflector, r.LastSyncResourceVersion())
+			r.onError(ctx, r.Reflector, err)
+		})
 		if time.Since(began) > backoffReset {
 			delay = r.backoff.DelayFunc()
 		}

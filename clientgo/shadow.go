@@ -14,7 +14,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -47,7 +46,8 @@ var ErrShadow = errors.New("clientgo: the informer and its shadow differ")
 // informer that the type does not replace concern only this informer: HasSynced, the indexer and
 // the watch error handler, for example.
 type shadowed struct {
-	cache.SharedIndexInformer
+	upstreamInformer // the serving informer
+	variants
 	shadow  cache.SharedIndexInformer
 	weir    *informer // one of the two
 	serving side
@@ -63,21 +63,23 @@ type shadowed struct {
 	last  string // the last difference
 }
 
-// newShadowed returns an informer with a shadow. original is client-go's informer, which was built
-// from p.
-func newShadowed(original cache.SharedIndexInformer, p informerFields, description string, opts Options) *shadowed {
+// newShadowed returns an informer with a shadow. inf is client-go's informer, which was built from
+// p. If it is the shadow, it has no indexers, because index functions need not be safe for
+// concurrent use.
+func newShadowed(inf cache.SharedIndexInformer, p informerFields, description string, opts Options) *shadowed {
 	s := &shadowed{pairs: map[cache.ResourceEventHandlerRegistration]*[2]*observer{}}
-	p.published = nil // client-go's informer publishes its own store
+	s.variants.of = s
 	if opts.Shadow == ShadowWeir {
-		s.serving, p.indexers, p.transform, p.onError = clientGoSide, nil, guarded(p.transform), nil
-	} else {
-		_ = original.SetTransform(guarded(p.transform)) // no error: it has not started
-		_ = original.SetWatchErrorHandlerWithContext(cache.DefaultWatchErrorHandler)
+		p.indexers, p.transform, p.onError, p.published = nil, guarded(p.transform), nil, nil
 	}
-	s.weir = p.replacement(description, opts)
+	s.weir = p.replacement(inf, description, opts)
 	s.weir.shadowed, s.counts = s, s.weir.engine.Comparison()
-	if s.SharedIndexInformer, s.shadow = s.weir, original; opts.Shadow == ShadowWeir {
-		s.SharedIndexInformer, s.shadow = original, s.weir
+	if opts.Shadow == ShadowWeir {
+		s.SharedIndexInformer, s.shadow, s.serving = inf, s.weir, clientGoSide
+	} else {
+		s.SharedIndexInformer, s.shadow = s.weir, inf
+		_ = inf.SetTransform(guarded(p.transform)) // no error: it has not started
+		_ = inf.SetWatchErrorHandlerWithContext(cache.DefaultWatchErrorHandler)
 	}
 	// This cannot fail, because the informers have not stopped.
 	_, _ = s.AddEventHandlerWithOptions(nil, cache.HandlerOptions{ResyncPeriod: new(time.Duration)})
@@ -104,9 +106,6 @@ func guarded(transform cache.TransformFunc) cache.TransformFunc {
 	}
 }
 
-// Run is RunWithContext with a context that ends when the channel is closed.
-func (s *shadowed) Run(stop <-chan struct{}) { s.RunWithContext(wait.ContextForChannel(stop)) }
-
 // RunWithContext runs both informers until ctx ends, and waits until both have stopped.
 func (s *shadowed) RunWithContext(ctx context.Context) {
 	var others sync.WaitGroup
@@ -121,19 +120,12 @@ func (s *shadowed) RunWithContext(ctx context.Context) {
 	s.SharedIndexInformer.RunWithContext(ctx)
 }
 
+// GetController returns the serving informer's controller.
+func (s *shadowed) GetController() cache.Controller { return controllerOf(s, &s.upstreamInformer) }
+
 // SetTransform sets the transform of both informers.
 func (s *shadowed) SetTransform(transform cache.TransformFunc) error {
 	return errors.Join(s.SharedIndexInformer.SetTransform(transform), s.shadow.SetTransform(guarded(transform)))
-}
-
-// AddEventHandler adds a handler with the informer's default resync period.
-func (s *shadowed) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return s.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
-}
-
-// AddEventHandlerWithResyncPeriod adds a handler with the given resync period; 0 means no resync.
-func (s *shadowed) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	return s.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resync})
 }
 
 // AddEventHandlerWithOptions adds a handler to the serving informer, and a handler that only
@@ -147,15 +139,17 @@ func (s *shadowed) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 	if started {
 		return s.SharedIndexInformer.AddEventHandlerWithOptions(handler, options)
 	}
-	c, p := newComparison(s.counts), &[2]*observer{}
-	for at := range p {
-		p[at] = &observer{side: side(at), of: s, comparison: c, name: "shadow", content: handler == nil}
-		if handler != nil {
-			p[at].name = handlerName(handler)
-		}
+	c, p, name := newComparison(s.counts), &[2]*observer{}, "shadow"
+	none, content := cache.ResourceEventHandlerFuncs{}, handler == nil
+	if content {
+		handler = none
+	} else {
+		name = handlerName(handler)
 	}
-	serving, shadow := p[s.serving], p[1-s.serving]
-	serving.next = handler
+	a, b := s.SharedIndexInformer, s.shadow
+	serving := &observer{side: s.serving, of: s, inf: a, other: b, comparison: c, name: name, content: content, next: handler}
+	shadow := &observer{side: 1 - s.serving, of: s, inf: b, other: a, comparison: c, name: name, content: content, next: none}
+	p[serving.side], p[shadow.side] = serving, shadow
 	var err error
 	if serving.registration, err = s.SharedIndexInformer.AddEventHandlerWithOptions(serving, options); err != nil {
 		return nil, err
@@ -227,29 +221,22 @@ func (s *shadowed) err() error {
 	return fmt.Errorf("%w: %s; the last: %s", ErrShadow, s.counts, s.last)
 }
 
-// at returns the informer of a side.
-func (s *shadowed) at(which side) cache.SharedIndexInformer {
-	if which == s.serving {
-		return s.SharedIndexInformer
-	}
-	return s.shadow
-}
-
-// observer is a handler that passes what it receives to a comparison, and then to the program's
-// handler if there is one. A panic of the comparison does not reach the informer.
+// observer is a handler that passes what it receives to a comparison, and then to another handler:
+// the program's, or one that does nothing. A panic of the comparison does not reach the informer.
 type observer struct {
 	side         side
 	of           *shadowed
+	inf, other   cache.SharedIndexInformer // the observed informer, and the one of the other side
 	comparison   *comparison
 	registration cache.ResourceEventHandlerRegistration
 	name         string
-	content      bool                       // compare the content of versions
-	next         cache.ResourceEventHandler // or nil
+	content      bool // compare the content of versions
+	next         cache.ResourceEventHandler
 	calling      atomic.Bool
 }
 
 func (o *observer) progress() progress {
-	p, inf := progress{idle: !o.calling.Load()}, o.of.at(o.side)
+	p, inf := progress{idle: !o.calling.Load()}, o.inf
 	if inf.HasSynced() && o.registration.HasSynced() {
 		p.reached = resourceversion.Number(inf.LastSyncResourceVersion())
 	}
@@ -270,9 +257,7 @@ func (o *observer) observe(obj any, deleted bool, next func()) {
 	if !o.compare(obj, deleted) {
 		o.of.counts.Unjudged.Add(1)
 	}
-	if o.next != nil {
-		next()
-	}
+	next()
 }
 
 // compare passes a version to the comparison. It returns false if the version, or its content,
@@ -321,18 +306,17 @@ const maxExplained = 1000
 // side stores, at most 8. They contain no values. The result is nil if the other side stores
 // another version.
 func (o *observer) fields(key string, obj any, rv string) (paths []string) {
-	other, _, err := o.of.at(1 - o.side).GetStore().GetByKey(key)
+	other, _, err := o.other.GetStore().GetByKey(key)
 	m, e := meta.Accessor(other)
 	if err != nil || e != nil || m.GetResourceVersion() != rv || o.of.explained.Add(1) > maxExplained {
 		return nil
 	}
-	var versions [2]map[string]any
-	for n, value := range [2]any{other, obj} {
-		if raw, err := json.Marshal(value); err != nil || json.Unmarshal(raw, &versions[n]) != nil {
-			return nil
-		}
+	was, err := runtime.DefaultUnstructuredConverter.ToUnstructured(other)
+	is, e := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil || e != nil {
+		return nil
 	}
-	for _, change := range humanize.Diff(versions[0], versions[1], humanize.DiffOptions{}) {
+	for _, change := range humanize.Diff(was, is, humanize.DiffOptions{}) {
 		paths = append(paths, change.Path)
 	}
 	return paths[:min(8, len(paths))]

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	cachetest "k8s.io/client-go/tools/cache/testing"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/core/private"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -123,7 +125,11 @@ func TestShadowFaults(t *testing.T) {
 						}
 						lws := [2]cache.ListerWatcher{source, source}
 						lws[at] = tampering{source, tamper}
-						inf := newShadowed(newClientGo(lws[clientGoSide], &corev1.Pod{}, 0, cache.Indexers{}), informerFields{lw: lws[weirSide], example: &corev1.Pod{}}, "", Options{Shadow: mode})
+						p := informerFields{lw: lws[weirSide], example: &corev1.Pod{}}
+						inf := newShadowed(p.original(&Options{}), p, "", Options{Shadow: mode})
+						theirs := map[Shadow]cache.SharedIndexInformer{ShadowWeir: inf.SharedIndexInformer, ShadowClientGo: inf.shadow}[mode]
+						lw, _ := private.Field(informerStruct(theirs), "listerWatcher")
+						lw.Set(reflect.ValueOf(lws[clientGoSide]))
 						calls := observe(t, inf)
 						stop := run(t, inf)
 						time.Sleep(time.Minute)
@@ -223,7 +229,7 @@ func TestShadowServer(t *testing.T) {
 		for name, make := range allPodInformers {
 			t.Run(shadowName+"/"+name, func(t *testing.T) {
 				inf := make(capturing(server.Config()), Options{Shadow: mode})
-				s, ok := withoutTypes(inf).(*shadowed)
+				s, ok := withoutTypes(servingOf(inf)).(*shadowed)
 				if !ok {
 					t.Fatalf("the informer is a %T", inf)
 				}
@@ -288,5 +294,21 @@ func TestShadowFails(t *testing.T) {
 				stop() // before Shutdown, after which calls of the source would block
 			})
 		})
+	}
+}
+
+// TestShadowIndexes checks that client-go's informer calls no index functions if it is the shadow:
+// the program's index functions need not be safe for concurrent use.
+func TestShadowIndexes(t *testing.T) {
+	indexers := func() cache.Indexers {
+		return cache.Indexers{"name": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Name}, nil }}
+	}
+	for name, inf := range map[string]cache.SharedIndexInformer{
+		"new":     NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, indexers(), Options{Shadow: ShadowClientGo}),
+		"adopted": AdoptWithOptions(cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, indexers()), Options{Shadow: ShadowClientGo}),
+	} {
+		check.NoError(t, inf.AddIndexers(cache.Indexers{"namespace": cache.MetaNamespaceIndexFunc}))
+		check.Equal(t, len(inf.GetIndexer().GetIndexers()), 2, name+": indexers")
+		check.Equal(t, len(inf.(*shadowed).shadow.GetIndexer().GetIndexers()), 0, name+": indexers of the shadow")
 	}
 }

@@ -1,11 +1,14 @@
 package clientgo
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -24,6 +27,68 @@ type upstreamInformer struct{ cache.SharedIndexInformer }
 
 // upstreamController is the controller of an upstreamInformer.
 type upstreamController struct{ cache.Controller }
+
+// controller makes an informer of this package a cache.Controller.
+type controller struct {
+	cache.SharedIndexInformer
+	upstreamController
+}
+
+func (controller) Run(<-chan struct{})            {}
+func (controller) RunWithContext(context.Context) {}
+
+// controllerOf returns the result of an informer's GetController.
+func controllerOf(inf cache.SharedIndexInformer, theirs *upstreamInformer) cache.Controller {
+	return controller{inf, upstreamController{theirs.GetController()}}
+}
+
+// ownerOf returns the informer of this package that inf is or wraps, or nil. It finds the informer
+// by inf's controller, because wrappers such as client-go's typed informers return the controller
+// of the informer that they wrap, and because GetController does not start an informer.
+func ownerOf(inf cache.SharedIndexInformer) (owner cache.SharedIndexInformer) {
+	defer func() { _ = recover() }() // GetController of a test's fake may panic
+	if inf != nil {
+		if c, ok := inf.GetController().(controller); ok {
+			return c.SharedIndexInformer
+		}
+	}
+	return nil
+}
+
+// variants has the methods of cache.SharedIndexInformer that only call another of its methods.
+type variants struct{ of cache.SharedIndexInformer }
+
+// Run is RunWithContext with a context that ends when the channel is closed.
+func (v variants) Run(stop <-chan struct{}) { v.of.RunWithContext(wait.ContextForChannel(stop)) }
+
+// AddEventHandler adds a handler with the informer's default resync period.
+func (v variants) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return v.of.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
+}
+
+// AddEventHandlerWithResyncPeriod adds a handler with the given resync period; 0 means no resync.
+func (v variants) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return v.of.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resync})
+}
+
+// SetWatchErrorHandler sets the handler that receives the errors of failed lists and refused
+// watches. It returns an error after the start.
+func (v variants) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
+	return v.of.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
+}
+
+// setVersion sets the resourceVersion of a client-go Reflector that does not run, for the watch
+// error handler that receives it.
+func setVersion(r *cache.Reflector, version string) {
+	lock, ok := private.Field(reflect.ValueOf(r).Elem(), "lastSyncResourceVersionMutex")
+	to, found := private.Field(reflect.ValueOf(r).Elem(), "lastSyncResourceVersion")
+	if ok && found {
+		mu := lock.Addr().Interface().(*sync.RWMutex)
+		mu.Lock()
+		defer mu.Unlock()
+		to.SetString(version)
+	}
+}
 
 // upstreamIndexer is the empty store of an upstreamInformer.
 type upstreamIndexer struct{ cache.Indexer }
@@ -46,7 +111,8 @@ func completeSync(s syncChecker) { _ = s.(cache.Queue).Replace(nil, "") } // no 
 
 // applyShardSelector restricts the informer to the shard that SetShardSelector has set, which
 // client-go has since v0.38. It takes precedence over Options.Shard. From then on, client-go's
-// setters return an error, as after the start of its own informer.
+// setters return an error, as after the start of its own informer, which also runs if there is a
+// shadow.
 func (i *informer) applyShardSelector() {
 	theirs := informerStruct(i.upstreamInformer.SharedIndexInformer)
 	lock, ok := private.Field(theirs, "startedLock")
@@ -61,7 +127,7 @@ func (i *informer) applyShardSelector() {
 		mu := lock.Addr().Interface().(*sync.Mutex)
 		mu.Lock()
 		defer mu.Unlock()
-		if started, ok := private.Field(theirs, "started"); ok {
+		if started, ok := private.Field(theirs, "started"); ok && i.shadowed == nil {
 			started.SetBool(true)
 		}
 		if f, ok := private.Field(theirs, "shardSelector"); ok {

@@ -18,6 +18,7 @@ const (
 	completed = "returns a checker of client-go, which this package completes"
 	runsOurs  = "client-go's factory stores, runs and stops Weir's informers"
 	theirs    = "the informers are client-go's"
+	sameOfInf = "is the informer's"
 )
 
 // TestUpstreamMethods lists the methods that only an embedded value of client-go provides, with
@@ -32,7 +33,9 @@ func TestUpstreamMethods(t *testing.T) {
 		{reflect.TypeFor[cache.SharedIndexInformer](), reflect.TypeFor[*informer](), map[string]string{
 			"HasSyncedChecker": completed, "SetShardSelector": "is read back at Run, and fails after the informer has started",
 		}},
-		{reflect.TypeFor[cache.Controller](), reflect.TypeFor[controller](), map[string]string{"HasSyncedChecker": completed}},
+		{reflect.TypeFor[cache.Controller](), reflect.TypeFor[controller](), map[string]string{
+			"HasSynced": sameOfInf, "HasSyncedChecker": sameOfInf, "LastSyncResourceVersion": sameOfInf,
+		}},
 		{reflect.TypeFor[cache.Indexer](), reflect.TypeFor[*indexer](), nil},
 		{reflect.TypeFor[cache.ResourceEventHandlerRegistration](), reflect.TypeFor[*registration](), map[string]string{"HasSyncedChecker": completed}},
 		{reflect.TypeFor[informers.SharedInformerFactory](), reflect.TypeFor[*factory](), map[string]string{
@@ -40,10 +43,10 @@ func TestUpstreamMethods(t *testing.T) {
 			"InformerName": "returns the name that WithInformerName sets", "Lifecycle": theirs,
 		}},
 		{reflect.TypeFor[dynamicinformer.DynamicSharedInformerFactory](), reflect.TypeFor[*resourceFactory](), map[string]string{
-			"Start": runsOurs, "StartWithContext": runsOurs, "WaitForCacheSync": runsOurs, "WaitForCacheSyncWithContext": runsOurs, "Shutdown": runsOurs,
+			"WaitForCacheSync": runsOurs, "WaitForCacheSyncWithContext": runsOurs, "Shutdown": runsOurs,
 		}},
 		{reflect.TypeFor[metadatainformer.SharedInformerFactory](), reflect.TypeFor[*resourceFactory](), map[string]string{
-			"Start": runsOurs, "StartWithContext": runsOurs, "WaitForCacheSync": runsOurs, "WaitForCacheSyncWithContext": runsOurs, "Shutdown": runsOurs,
+			"WaitForCacheSync": runsOurs, "WaitForCacheSyncWithContext": runsOurs, "Shutdown": runsOurs,
 		}},
 	} {
 		for i := range test.in.NumMethod() {

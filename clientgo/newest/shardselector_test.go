@@ -52,6 +52,21 @@ func TestSetShardSelector(t *testing.T) {
 			check.NoError(t, set(inf, i))
 			return inf
 		},
+		"before, with a shadow": func(i int) cache.SharedIndexInformer {
+			inf := build()
+			check.NoError(t, set(inf, i))
+			return clientgo.AdoptWithOptions(inf, clientgo.Options{Shadow: clientgo.ShadowClientGo})
+		},
+		"after, with a shadow": func(i int) cache.SharedIndexInformer {
+			inf := clientgo.AdoptWithOptions(build(), clientgo.Options{Shadow: clientgo.ShadowWeir})
+			check.NoError(t, set(inf, i))
+			return inf
+		},
+		"after, off": func(i int) cache.SharedIndexInformer {
+			inf := clientgo.AdoptWithOptions(build(), clientgo.Options{Off: true, Shard: weir.Shard{Index: 1, Count: 3}})
+			check.NoError(t, set(inf, i))
+			return inf
+		},
 	} {
 		n := 0
 		for i := range 2 {

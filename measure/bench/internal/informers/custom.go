@@ -88,9 +88,8 @@ func newSharedCustom(cfg *rest.Config, s *spec) *sharedInformer {
 	if s.Side != sideWeir {
 		return shared(s, generated(client, s.resyncPeriod()), lookAt[*workload])
 	}
-	factory := clientgo.NewGenerated[workloadClient, func(workloadClient, time.Duration) cache.SharedIndexInformer](
-		client, s.resyncPeriod(), s.options())
-	return shared(s, factory.InformerFor(&workload{}, generated), lookAt[*workload])
+	adopted := clientgo.AdoptWithOptions(generated(client, s.resyncPeriod()), clientgo.Options{Server: s.server, NoCapture: s.Unwrapped})
+	return shared(s, adopted, lookAt[*workload])
 }
 
 // workloadClient contains what an informer uses of a generated client.
