@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"time"
 
@@ -28,12 +27,7 @@ import (
 // namespace is the namespace of the Certificates.
 const namespace = "certificates"
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "cert-manager:", err)
-		os.Exit(1)
-	}
-}
+func main() { report.Main(run) }
 
 func run() error {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -65,12 +59,7 @@ func run() error {
 	c.SharedInformerFactory.Start(ctx.Done())
 	c.KubeSharedInformerFactory.Start(ctx.Done())
 	for _, each := range all {
-		go func() {
-			if err := each.Run(5, ctx); err != nil {
-				fmt.Fprintln(os.Stderr, "cert-manager:", err)
-				os.Exit(1)
-			}
-		}()
+		go func() { report.Check(each.Run(5, ctx)) }()
 	}
 	return report.Serve(report.Known(issued.all))
 }

@@ -25,13 +25,7 @@ import (
 
 var queriesFlag = flag.String("queries", "", "file of queries, one per line: a name and a type")
 
-func main() {
-	flag.Parse()
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "coredns:", err)
-		os.Exit(1)
-	}
-}
+func main() { report.Main(run) }
 
 // zone is the zone of the cluster's services.
 const zone = "cluster.local."
@@ -62,10 +56,7 @@ func run() error {
 		server, err := caddy.Start(caddy.CaddyfileInput{
 			Filepath: "Corefile", ServerTypeName: "dns", Contents: fmt.Appendf(nil, corefile, os.Getenv("KUBECONFIG")),
 		})
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "coredns:", err)
-			os.Exit(1)
-		}
+		report.Check(err)
 		listener := server.Servers()[0]
 		c.addresses.Store(&addresses{udp: listener.LocalAddr().String(), tcp: listener.Addr().String()})
 	}()

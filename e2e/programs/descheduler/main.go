@@ -3,9 +3,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"time"
 
@@ -22,13 +23,7 @@ import (
 
 var policyFlag = flag.String("policy", "", "the file of the policy")
 
-func main() {
-	flag.Parse()
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "descheduler:", err)
-		os.Exit(1)
-	}
-}
+func main() { report.Main(run) }
 
 func run() error {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -61,12 +56,10 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- descheduler.RunDeschedulerStrategies(ctx, rs, policy, version) }()
 	go func() {
-		if err := <-ended; ctx.Err() == nil {
-			fmt.Fprintln(os.Stderr, "descheduler: it ended:", err)
-			os.Exit(1)
+		err := descheduler.RunDeschedulerStrategies(ctx, rs, policy, version)
+		if ctx.Err() == nil {
+			report.Check(cmp.Or(err, errors.New("the descheduler has ended")))
 		}
 	}()
 	return report.Serve(report.Known(l.last))

@@ -18,12 +18,7 @@ import (
 	"github.com/weirproject/weir/e2e/programs/report"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "external-dns:", err)
-		os.Exit(1)
-	}
-}
+func main() { report.Main(run) }
 
 // flags are external-dns' command line flags.
 var flags = []string{
@@ -45,10 +40,7 @@ func run() error {
 	var r records
 	go func() { // returns after all informers have synced
 		built, err := wrappers.Build(ctx, config)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "external-dns:", err)
-			os.Exit(1)
-		}
+		report.Check(err)
 		r.source.Store(&built)
 	}()
 	return report.Serve(report.Knowledge{Count: func() int { return len(r.endpoints()) }, All: r.all})

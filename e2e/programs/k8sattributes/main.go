@@ -26,13 +26,7 @@ import (
 
 var podsFlag = flag.Int("pods", 0, "number of pods")
 
-func main() {
-	flag.Parse()
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "k8sattributes:", err)
-		os.Exit(1)
-	}
-}
+func main() { report.Main(run) }
 
 // settings configure the processor: it finds the pod of telemetry by name, and adds the pod's
 // attributes.

@@ -4,7 +4,6 @@ package main
 
 import (
 	"crypto/tls"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -15,12 +14,7 @@ import (
 	"github.com/weirproject/weir/e2e/programs/report"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "metrics-server:", err)
-		os.Exit(1)
-	}
-}
+func main() { report.Main(run) }
 
 func run() error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -42,12 +36,7 @@ func run() error {
 	}
 	stop := make(chan struct{})
 	defer close(stop)
-	go func() {
-		if err := server.RunUntil(stop); err != nil {
-			fmt.Fprintln(os.Stderr, "metrics-server:", err)
-			os.Exit(1)
-		}
-	}()
+	go func() { report.Check(server.RunUntil(stop)) }()
 	api := api{base: "https://" + listener.Addr().String() + "/apis/metrics.k8s.io/v1beta1/", client: &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the certificate is self-signed
 	}}}

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"sync"
@@ -17,12 +16,7 @@ import (
 	"github.com/weirproject/weir/e2e/programs/report"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "prometheus:", err)
-		os.Exit(1)
-	}
-}
+func main() { report.Main(run) }
 
 func run() error {
 	ctx, cancel := context.WithCancel(context.Background())

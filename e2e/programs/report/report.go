@@ -8,9 +8,11 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 )
@@ -33,6 +35,21 @@ type Knowledge struct {
 // must return an existing map or a small map.
 func Known(all func() map[string]any) Knowledge {
 	return Knowledge{Count: func() int { return len(all()) }, All: all}
+}
+
+// Main parses the flags and runs a program. If the function run returns an error, Main prints it
+// and exits the program.
+func Main(run func() error) {
+	flag.Parse()
+	Check(run())
+}
+
+// Check prints err and exits the program, unless err is nil.
+func Check(err error) {
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", filepath.Base(os.Args[0]), err)
+		os.Exit(1)
+	}
 }
 
 // EndWithInput starts Serve in the background and returns. It is for a program that reports no

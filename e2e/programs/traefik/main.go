@@ -5,8 +5,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -21,12 +19,7 @@ import (
 	"github.com/weirproject/weir/e2e/programs/report"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "traefik:", err)
-		os.Exit(1)
-	}
-}
+func main() { report.Main(run) }
 
 // provider is what Traefik calls of a provider.
 type provider interface {
