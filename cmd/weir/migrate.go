@@ -19,9 +19,9 @@ func newMigrate() *cobra.Command {
 		Use:   "migrate DIRECTORY...",
 		Short: "Rewrite Go source so that a program uses Weir's informers",
 		Long: "Migrate replaces client-go's constructors of informers, reflectors and factories by those of Weir's package clientgo,\n" +
-			"passes the configs of their clients to clientgo.Wrap, and sets NewCache in the options of controller-runtime's managers\n" +
-			"and clusters. It prints a diff to stdout, and to stderr the places that people must change or check. Without --write, it\n" +
-			"changes no file. A second run changes nothing.\n\n" +
+			"and sets NewCache in the options of controller-runtime's managers and clusters. If an informer has no factory, it passes\n" +
+			"the configs of clients to clientgo.Wrap. It prints a diff to stdout, and to stderr the places that people must change or\n" +
+			"check. Without --write, it changes no file. A second run changes nothing.\n\n" +
 			"DIRECTORY/... also names the directories below, except vendored packages, testdata and other modules. Migrate reads no\n" +
 			"other package, disregards build constraints, and does not change tests, generated files, and calls with a client that is\n" +
 			"called fake. The module need not build.",

@@ -18,9 +18,8 @@ type migration struct {
 	fset      *token.FileSet
 	files     []*sourceFile
 	decisions []migrationDecision
-	clients   map[string]bool // the clients of changed informers, see migrationRule.client
-	first     *sourceCall     // the first of them, or nil
-	sinks     []*sourceCall   // the calls that create clients
+	first     *sourceCall   // the first changed call whose rule has wrap, or nil
+	sinks     []*sourceCall // the calls that create clients
 	// manager is the first call that creates a manager of controller-runtime, or nil. options is true
 	// if the program has a literal of the manager's options.
 	manager *sourceCall
@@ -46,7 +45,7 @@ type sourceCall struct {
 
 // newMigration plans the changes of the packages in the directories that the patterns name.
 func newMigration(patterns []string) (*migration, error) {
-	m := &migration{fset: token.NewFileSet(), clients: map[string]bool{}}
+	m := &migration{fset: token.NewFileSet()}
 	read := map[string]bool{}
 	for _, pattern := range patterns {
 		files, err := readSource(m.fset, pattern)
@@ -125,7 +124,7 @@ func (m *migration) plan(f *sourceFile) {
 				}
 			case ok:
 				m.change(c, rule)
-			case clientOf(c.path, c.name) != "":
+			case createsClient(c.path, c.name):
 				m.sinks = append(m.sinks, c)
 			}
 		}
@@ -178,8 +177,9 @@ func (m *migration) change(c *sourceCall, rule migrationRule) {
 		f.replace(c.Fun, c.path, f.weirs(clientgoPath, rule.to))
 	}
 	m.retype = m.retype || strings.Contains(c.name, "Reflector") || strings.Contains(c.name, "FIFO")
-	m.clients[rule.client] = true
-	m.first = cmp.Or(m.first, c)
+	if rule.wrap {
+		m.first = cmp.Or(m.first, c)
+	}
 }
 
 // options returns the functions that create the options of a factory. ok is false if migrate cannot
@@ -228,16 +228,13 @@ func (m *migration) setNewCache(f *sourceFile, options *ast.CompositeLit, around
 	f.edit(p, p, text)
 }
 
-// wrapConfigs makes the clients of the changed informers capture responses: it passes each config
-// to clientgo.Wrap where the first client is created from it.
+// wrapConfigs makes all clients capture responses: it passes each config to clientgo.Wrap where the
+// first client is created from it.
 func (m *migration) wrapConfigs() {
 	created := false
 	for _, c := range m.sinks {
-		wanted := func(c *sourceCall) bool { return m.clients[clientOf(c.path, c.name)] || m.clients[anyClient] }
-		withClient := func(other *sourceCall) bool {
-			return other.file == c.file && other.name == "NewForConfigAndClient" && wanted(other)
-		}
-		if c.name == "NewForConfigAndClient" || c.name == "HTTPClientFor" && !slices.ContainsFunc(m.sinks, withClient) || c.name != "HTTPClientFor" && !wanted(c) {
+		withClient := func(other *sourceCall) bool { return other.file == c.file && other.name == "NewForConfigAndClient" }
+		if c.name == "NewForConfigAndClient" || c.name == "HTTPClientFor" && !slices.ContainsFunc(m.sinks, withClient) {
 			continue
 		}
 		created = true

@@ -38,29 +38,25 @@ const (
 type migrationRule struct {
 	action migrationAction
 	to     string // the function of Weir's package; for reportCall, what people must do
-	// client is the import path of the package that creates the informers' clients, or anyClient. For
-	// generated code, it is the path of the directory that contains the clientset and the informers.
-	client string
+	wrap   bool   // the config of the informers' client must be passed to clientgo.Wrap
 }
-
-const anyClient = "any"
 
 // migrationRules are the rules of client-go's and controller-runtime's functions, by import path
 // and name. docs/migrating.md has the same table.
 var migrationRules = map[string]migrationRule{
-	clientGo + "informers.NewSharedInformerFactory":                              {replaceFunction, "NewSharedInformerFactory", clientGo + "kubernetes"},
-	clientGo + "informers.NewSharedInformerFactoryWithOptions":                   {replaceFactory, "NewSharedInformerFactoryWithOptions", clientGo + "kubernetes"},
-	clientGo + "informers.NewFilteredSharedInformerFactory":                      {replaceFunction, "NewFilteredSharedInformerFactory", clientGo + "kubernetes"},
-	clientGo + "dynamic/dynamicinformer.NewDynamicSharedInformerFactory":         {replaceFunction, "NewDynamicSharedInformerFactory", clientGo + "dynamic"},
-	clientGo + "dynamic/dynamicinformer.NewFilteredDynamicSharedInformerFactory": {replaceFunction, "NewFilteredDynamicSharedInformerFactory", clientGo + "dynamic"},
-	clientGo + "dynamic/dynamicinformer.NewFilteredDynamicInformer":              {reportCall, "pass its Informer() to clientgo.Adopt, and create its lister from the indexer of Adopt's result", ""},
-	clientGo + "metadata/metadatainformer.NewSharedInformerFactory":              {replaceFunction, "NewMetadataSharedInformerFactory", clientGo + "metadata"},
-	clientGo + "metadata/metadatainformer.NewSharedInformerFactoryWithOptions":   {replaceFactory, "NewMetadataSharedInformerFactory", clientGo + "metadata"},
-	clientGo + "metadata/metadatainformer.NewFilteredSharedInformerFactory":      {replaceFunction, "NewFilteredMetadataSharedInformerFactory", clientGo + "metadata"},
-	clientGo + "metadata/metadatainformer.NewFilteredMetadataInformer":           {reportCall, "use clientgo.NewMetadataSharedInformerFactory", ""},
-	cachePath + ".NewSharedIndexInformerWithOptions":                             {passResult, "Adopt", anyClient},
-	controllerRuntime + "/pkg/cluster.New":                                       {setClusterCache, "NewCache()", ""},
-	controllerRuntime + "/pkg/cache.New":                                         {replaceCache, "NewCache()", ""},
+	clientGo + "informers.NewSharedInformerFactory":                              {replaceFunction, "NewSharedInformerFactory", false},
+	clientGo + "informers.NewSharedInformerFactoryWithOptions":                   {replaceFactory, "NewSharedInformerFactoryWithOptions", false},
+	clientGo + "informers.NewFilteredSharedInformerFactory":                      {replaceFunction, "NewFilteredSharedInformerFactory", false},
+	clientGo + "dynamic/dynamicinformer.NewDynamicSharedInformerFactory":         {replaceFunction, "NewDynamicSharedInformerFactory", false},
+	clientGo + "dynamic/dynamicinformer.NewFilteredDynamicSharedInformerFactory": {replaceFunction, "NewFilteredDynamicSharedInformerFactory", false},
+	clientGo + "dynamic/dynamicinformer.NewFilteredDynamicInformer":              {reportCall, "pass its Informer() to clientgo.Adopt, and create its lister from the indexer of Adopt's result", false},
+	clientGo + "metadata/metadatainformer.NewSharedInformerFactory":              {replaceFunction, "NewMetadataSharedInformerFactory", false},
+	clientGo + "metadata/metadatainformer.NewSharedInformerFactoryWithOptions":   {replaceFactory, "NewMetadataSharedInformerFactory", false},
+	clientGo + "metadata/metadatainformer.NewFilteredSharedInformerFactory":      {replaceFunction, "NewFilteredMetadataSharedInformerFactory", false},
+	clientGo + "metadata/metadatainformer.NewFilteredMetadataInformer":           {reportCall, "use clientgo.NewMetadataSharedInformerFactory", false},
+	cachePath + ".NewSharedIndexInformerWithOptions":                             {passResult, "Adopt", true},
+	controllerRuntime + "/pkg/cluster.New":                                       {setClusterCache, "NewCache()", false},
+	controllerRuntime + "/pkg/cache.New":                                         {replaceCache, "NewCache()", false},
 }
 
 // newTypes are the types of package cache that the functions of package clientgo do not return, and
@@ -71,7 +67,6 @@ var (
 	sameInCache       = regexp.MustCompile(`^New((Shared|SharedIndex|Indexer|Transforming|TransformingIndexer)?Informer|InformerWithOptions|(Named)?Reflector|ReflectorWithOptions|NamespaceKeyedIndexerAndReflector|DeltaFIFO(WithOptions)?|RealFIFO)?$`)
 	generatedFactory  = regexp.MustCompile(`^New(Filtered)?SharedInformerFactory(WithOptions)?$`)
 	generatedInformer = regexp.MustCompile(`^New(Typed)?(Filtered)?\w+Informer(WithOptions)?$`)
-	generatedClient   = regexp.MustCompile(`^(.*)/clientset/`)
 	newInformerFunc   = regexp.MustCompile(`^func\b[^{]*\btime\.Duration\) \w+\.SharedIndexInformer \{`)
 	factoryOption     = regexp.MustCompile(`^With(Namespace|TweakListOptions|Transform|CustomResyncConfig|InformerName)$`)
 	newForConfig      = regexp.MustCompile(`^NewForConfig(OrDie|AndClient)?$`)
@@ -84,38 +79,31 @@ func migrationRuleOf(path, name string) (migrationRule, bool) {
 		return rule, true
 	}
 	if path == cachePath && sameInCache.MatchString(name) {
-		return migrationRule{replaceFunction, name, anyClient}, true
+		return migrationRule{replaceFunction, name, true}, true
 	}
-	client, group, generated := strings.Cut(path, "/informers/externalversions")
+	_, group, generated := strings.Cut(path, "/informers/externalversions")
 	if !generated {
 		group, generated = strings.CutPrefix(path, clientGo+"informers/")
-		client = clientGo + "kubernetes"
 	}
 	typed := strings.HasPrefix(name, "NewTyped")
 	switch {
 	case generated && group == "" && generatedFactory.MatchString(name):
-		return migrationRule{passResult, "AdoptFactory", client}, true
+		return migrationRule{passResult, "AdoptFactory", false}, true
 	case !generated || group == "" || !generatedInformer.MatchString(name):
 		return migrationRule{}, false
 	case typed:
-		return migrationRule{reportCall, "call the function without Typed and pass its result to clientgo.Adopt", client}, true
+		return migrationRule{reportCall, "call the function without Typed and pass its result to clientgo.Adopt", false}, true
 	}
-	return migrationRule{passResult, "Adopt", client}, true
+	return migrationRule{passResult, "Adopt", true}, true
 }
 
-// clientOf returns the client that a function creates from the config in its first argument, in the
-// form of migrationRule.client. It returns "" for other functions.
-func clientOf(path, name string) string {
-	switch {
-	case path == restPath && restClientFor.MatchString(name):
-		return path
-	case !newForConfig.MatchString(name):
-		return ""
-	case path == clientGo+"kubernetes", path == clientGo+"dynamic", path == clientGo+"metadata":
-		return path
+// createsClient reports whether a function creates a client from the config in its first argument.
+func createsClient(path, name string) bool {
+	switch path {
+	case restPath:
+		return restClientFor.MatchString(name)
+	case clientGo + "kubernetes", clientGo + "dynamic", clientGo + "metadata":
+		return newForConfig.MatchString(name)
 	}
-	if parts := generatedClient.FindStringSubmatch(path); parts != nil {
-		return parts[1]
-	}
-	return ""
+	return strings.Contains(path, "/clientset/") && newForConfig.MatchString(name)
 }
