@@ -27,7 +27,7 @@ import (
 // WithTransform has no effect. If Options.Off is set, AdoptFactory only sets the factory's
 // transform. But if there is a shard, or the factory has no transform, it replaces client-go's
 // informers by others of client-go that start as described below. The informers capture responses
-// without Wrap, see NewSharedInformerFactory.
+// without Wrap, see NewSharedInformerFactory; for those that must not, set Options.NoCapture.
 //
 // The factory starts only informers that the program uses: it has called a method of the informer,
 // or has requested a lister. If the program uses an informer for the first time after Start, the
@@ -51,9 +51,6 @@ func AdoptFactory[F any](factory F, opts ...Option) F {
 			to.Set(reflect.ValueOf(s.transform)) // informer-gen before v0.27 generates no such field
 			applied = true
 		}
-		if client, ok := private.Field(fields, "client"); ok && client.Kind() == reflect.Interface && !client.IsNil() {
-			client.Set(reflect.ValueOf(withTransport(&s, client.Interface())))
-		}
 	}
 	switch {
 	case turnedOff && applied && s.informer.Shard.All():
@@ -66,6 +63,9 @@ func AdoptFactory[F any](factory F, opts ...Option) F {
 			unadopted.add(nil, fmt.Errorf("%w, without the transform or shard of AdoptFactory", err))
 		}
 		return factory
+	}
+	if client, ok := private.Field(reflect.Indirect(v), "client"); ok && client.Kind() == reflect.Interface && !client.IsNil() {
+		client.Set(reflect.ValueOf(withTransport(&s, client.Interface())))
 	}
 	before := maps.Clone(all)
 	requestAll(v, accessorDepth)

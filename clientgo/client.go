@@ -18,20 +18,21 @@ import (
 // goroutines may use it.
 //
 // withTransport copies clientsets of client-gen, and client-go's dynamic and metadata clients. It
-// returns other clients unchanged, for example fake clientsets. It copies nothing if the factory's
-// informers do not capture responses.
+// returns other clients unchanged, for example fake clientsets and the program's own types around a
+// client. It copies nothing if the factory's informers do not capture responses.
 func withTransport[C any](s *settings, client C) C {
 	v := reflect.ValueOf(client)
-	if !private.Fields || s.informer.NoCapture || s.informer.Off || offInEnvironment() || !v.IsValid() || !isClient(v.Type(), 2) || v.IsNil() {
+	if !layoutKnown() || s.informer.NoCapture || s.informer.Off || offInEnvironment() || !v.IsValid() || !isClient(v.Type(), 2) || v.IsNil() {
 		return client
 	}
-	wrapped.Store(true)
+	s.informer.clientCopied = true
 	return copyClient(v).Interface().(C)
 }
 
 // isClient reports whether t is the type of a client for REST, or a pointer to a struct that has
 // only fields of such types, after up to depth pointers. Such structs do not change after their
-// construction. A clientset needs two pointers: its fields are the clients of API groups.
+// construction. A clientset needs two pointers: its fields are the clients of API groups. Other
+// structs around a client have one, because a program's own type may change the client's results.
 func isClient(t reflect.Type, depth int) bool {
 	switch t {
 	case reflect.TypeFor[rest.Interface](), reflect.TypeFor[*rest.RESTClient](), reflect.TypeFor[*discovery.DiscoveryClient]():
@@ -39,6 +40,9 @@ func isClient(t reflect.Type, depth int) bool {
 	}
 	if depth == 0 || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || t.Elem().NumField() == 0 {
 		return false
+	}
+	if f, ok := t.Elem().FieldByName("DiscoveryClient"); !ok || f.Type != reflect.TypeFor[*discovery.DiscoveryClient]() {
+		depth = 1
 	}
 	for i := range t.Elem().NumField() {
 		if !isClient(t.Elem().Field(i).Type, depth-1) {

@@ -3,12 +3,20 @@
 package clientgo
 
 import (
+	"context"
 	"net/http"
 	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -103,5 +111,79 @@ func TestClientsThatStay(t *testing.T) {
 	withTransport(&settings{}, kubernetes.New((*rest.RESTClient)(nil))) // as of a fake clientset
 	if next := copyRESTClient(&rest.RESTClient{}).Client.Transport.(*transport).next; next != http.DefaultTransport {
 		t.Errorf("without a client, the transport is %T", next)
+	}
+}
+
+// filtering is a program's own client, which changes the results of client-go's.
+type filtering struct{ *dynamic.DynamicClient }
+
+type filteredResource struct {
+	dynamic.NamespaceableResourceInterface
+}
+
+func (f *filtering) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	return filteredResource{f.DynamicClient.Resource(r)}
+}
+
+func (r filteredResource) Namespace(string) dynamic.ResourceInterface { return r }
+
+func (r filteredResource) List(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	list, err := r.NamespaceableResourceInterface.List(ctx, o)
+	if err == nil {
+		list.Items = slices.DeleteFunc(list.Items, func(u unstructured.Unstructured) bool { return u.GetNamespace() != "one" })
+	}
+	return list, err
+}
+
+// TestClientAroundClient checks that a factory uses a program's own type around a client as it is.
+func TestClientAroundClient(t *testing.T) {
+	server := serve(t, apiserver.Options{})
+	fill(t, server.Config(), configMap("one", "a", nil), configMap("two", "hidden", nil))
+	client := &filtering{dynamic.NewForConfigOrDie(server.Config())}
+	inf := NewDynamicSharedInformerFactory(client, 0).ForResource(corev1.SchemeGroupVersion.WithResource("configmaps")).Informer()
+	runSynced(t, inf)
+	check.Equal(t, strings.Join(inf.GetStore().ListKeys(), " "), "one/a", "keys")
+}
+
+// TestFactoryAffectsNoOtherInformer checks that an informer without a factory is not affected by a
+// factory that has copied its client: it receives no marks, and logs nothing about capturing.
+func TestFactoryAffectsNoOtherInformer(t *testing.T) {
+	before := wrapped.Swap(false)
+	t.Cleanup(func() { wrapped.Store(before) })
+	server := serve(t, apiserver.Options{})
+	client := fill(t, server.Config(), configMap("one", "a", nil))
+	NewSharedInformerFactory(client, 0)
+	var limits atomic.Int64
+	log := captureLog(t)
+	runSynced(t, NewSharedIndexInformer(&cache.ListWatch{
+		ListFunc: func(o metav1.ListOptions) (runtime.Object, error) {
+			limits.Add(o.Limit)
+			return client.CoreV1().ConfigMaps("").List(context.TODO(), o)
+		},
+		WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) {
+			return client.CoreV1().ConfigMaps("").Watch(context.TODO(), o)
+		},
+	}, &corev1.ConfigMap{}, 0, nil))
+	check.Equal(t, limits.Load(), 0, "limits")
+	check.Equal(t, len(log.uncaptured()), 0, "log lines")
+}
+
+// TestRefusedFactoryKeepsClient checks that a factory whose informers remain client-go's keeps its
+// client.
+func TestRefusedFactoryKeepsClient(t *testing.T) {
+	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://server"})
+	f := &struct {
+		client    kubernetes.Interface
+		informers map[reflect.Type]cache.SharedIndexInformer
+	}{client, map[reflect.Type]cache.SharedIndexInformer{}}
+	AdoptFactory(f)
+	if f.client != kubernetes.Interface(client) {
+		t.Error("a factory without a lock has another client")
+	}
+	known := layoutKnown
+	t.Cleanup(func() { layoutKnown = known })
+	layoutKnown = func() bool { return false }
+	if withTransport(&settings{}, client) != client {
+		t.Error("a client was copied although the informers remain client-go's")
 	}
 }

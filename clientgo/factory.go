@@ -38,14 +38,15 @@ type (
 	SharedInformerOption  = Option
 )
 
-// NewSharedInformerFactory replaces informers.NewSharedInformerFactory. It has the same arguments,
-// and returns client-go's interface. It sends no request before Start.
+// NewSharedInformerFactory replaces informers.NewSharedInformerFactory. It accepts the same
+// arguments, and options, and returns client-go's interface. It sends no request before Start.
 //
 // The informers capture responses: they read the bodies of the client's LISTs and WATCHes
 // themselves. For this the factory uses a copy of the client, with another transport; the client
 // itself remains as it is. This works for a clientset of kubernetes.NewForConfig. With any other
 // client, such as a fake clientset, the informers use the client's results, unless the client was
-// built from a config that was passed to Wrap.
+// built from a config that was passed to Wrap. Set Options.NoCapture if a codec of the client, or a
+// ListerWatcher that InformerFor receives, changes the server's objects.
 //
 // If this package cannot read the fields of client-go's informers (ErrLayout), it logs the reason,
 // and the factory returns client-go's informers.

@@ -149,6 +149,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	i.indexer.Indexer = i.upstreamInformer.GetIndexer()
 	i.sink.sharesTransformed = !opts.PrivateCopies && !opts.DetectMutation && !opts.ShareDecoded
 	i.listWatch = newListWatch(lw, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)
+	i.listWatch.clientCopied = opts.clientCopied
 	i.listWatch.name, i.listWatch.expected = i.name, source.ExpectedOf(example)
 	i.engine.Reflect(i.listWatch, store.Scope{}, "", "")
 	i.placeholderReflector = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo", TypeDescription: description})

@@ -39,10 +39,12 @@ type listWatch struct {
 	failed [2]bool
 	// told is true after this listWatch has logged why a response was not captured. Only the
 	// reflector's goroutine uses it.
-	told     bool
-	prober   source.Prober
-	scope    atomic.Pointer[requestScope] // the scope of the last captured request
-	markings [2]atomic.Int32              // the marking of each verb
+	told bool
+	// clientCopied is Options.clientCopied.
+	clientCopied bool
+	prober       source.Prober
+	scope        atomic.Pointer[requestScope] // the scope of the last captured request
+	markings     [2]atomic.Int32              // the marking of each verb
 }
 
 func newListWatch(lw cache.ListerWatcher, matcher responseMatcher, stats *source.Stats, noCapture bool) *listWatch {
@@ -214,14 +216,18 @@ var (
 	errNoRequest = errors.New("no request with the call's context or mark passed a wrapped transport")
 )
 
+// mayCapture reports whether the requests of the ListerWatcher may pass a transport of this package.
+func (l *listWatch) mayCapture() bool { return l.clientCopied || wrapped.Load() }
+
 // notCaptured logs once why a response was not captured. It logs nothing if the program has not
-// called Wrap, because the program then does not expect capturing.
+// called Wrap and the informer is not of a factory that has copied its client, because the program
+// then does not expect capturing.
 func (l *listWatch) notCaptured(ctx context.Context, c *capture) {
 	why := errOtherKind
 	if !c.asked {
 		why = errNoRequest
 	}
-	if l.told || !wrapped.Load() {
+	if l.told || !l.mayCapture() {
 		return
 	}
 	l.told = true

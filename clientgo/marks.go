@@ -183,7 +183,7 @@ func (c markedContext) Value(key any) any {
 // need one, and sets the marking of the next call. A call without a capture is no test.
 func callMarked[T any](ctx context.Context, l *listWatch, v verb, o metav1.ListOptions, call func(context.Context, metav1.ListOptions) (T, error)) (T, error) {
 	m := l.markings[v].Load()
-	if m == byContext || m == unmarked || m == untested && valueOf[capture](ctx) == nil || l.noCapture.Load() || !wrapped.Load() {
+	if m == byContext || m == unmarked || m == untested && valueOf[capture](ctx) == nil || l.noCapture.Load() || !l.mayCapture() {
 		return call(ctx, o)
 	}
 	marked, seen := o, &atomic.Bool{}

@@ -53,7 +53,7 @@ func logIgnored(o *Options) {
 // unneeded lists the options that client-go's informers need not have: they always behave like that
 // (PinDecoded, NoCapture, ResyncOnRelist), the option only concerns Weir's informers, or
 // filterShard replaces it.
-var unneeded = []string{"Off", "PinDecoded", "NoCapture", "ResyncOnRelist", "Scheme", "Server", "Shard"}
+var unneeded = []string{"Off", "PinDecoded", "NoCapture", "ResyncOnRelist", "Scheme", "Server", "Shard", "clientCopied"}
 
 // logged contains the options that logOnce has logged: at most one entry per field of Options, and
 // one for "".

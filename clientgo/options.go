@@ -46,8 +46,8 @@ type Options struct {
 	// of it for two minutes. The environment variable KUBE_CACHE_MUTATION_DETECTOR=true sets the
 	// option for all informers, as with client-go.
 	DetectMutation bool
-	// NoCapture makes the informer use the objects that List and Watch return, even if the client's
-	// transport is wrapped. Set it for a ListerWatcher that changes its client's response, for example
+	// NoCapture makes the informer use the objects that List and Watch return, even if it is a
+	// factory's, or the client's transport is wrapped. Set it for a ListerWatcher that changes its client's response, for example
 	// one that filters objects or fills in fields. Also set it if the client has a codec that sets
 	// defaults or converts objects: an informer that captures responses decodes the objects as the
 	// server sent them.
@@ -117,6 +117,10 @@ type Options struct {
 	// informer of a factory is the factory's group. The default for an informer from Adopt is one
 	// group for all of these informers. Any other informer has a separate group by default.
 	Server *weir.ServerGroup
+
+	// clientCopied is true if a factory has copied its client, so that requests pass the transport of
+	// this package.
+	clientCopied bool
 }
 
 // comparison returns the counts of the comparison with a shadow, or nil without a shadow.

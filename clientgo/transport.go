@@ -56,7 +56,7 @@ func Wrap(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// wrapped is true after the program has called Wrap, or a factory has copied its client.
+// wrapped is true after the program has called Wrap.
 var wrapped atomic.Bool
 
 // compression states whether the transports below this package's transport return the bodies of
