@@ -216,7 +216,7 @@ var (
 	errNoRequest = errors.New("no request with the call's context or mark passed a wrapped transport")
 )
 
-// mayCapture reports whether the requests of the ListerWatcher may pass a transport of this package.
+// mayCapture reports whether the ListerWatcher's requests may pass a transport of this package.
 func (l *listWatch) mayCapture() bool { return l.clientCopied || wrapped.Load() }
 
 // notCaptured logs once why a response was not captured. It logs nothing if the program has not

@@ -47,10 +47,10 @@ type Options struct {
 	// option for all informers, as with client-go.
 	DetectMutation bool
 	// NoCapture makes the informer use the objects that List and Watch return, even if it is a
-	// factory's, or the client's transport is wrapped. Set it for a ListerWatcher that changes its client's response, for example
-	// one that filters objects or fills in fields. Also set it if the client has a codec that sets
-	// defaults or converts objects: an informer that captures responses decodes the objects as the
-	// server sent them.
+	// factory's, or the client's transport is wrapped. Set it for a ListerWatcher that changes its
+	// client's response, for example one that filters objects or fills in fields. Also set it if the
+	// client has a codec that sets defaults or converts objects: an informer that captures responses
+	// decodes the objects as the server sent them.
 	NoCapture bool
 	// Scheme defines the kind of the example object. If Scheme is nil or does not contain the
 	// example's type, the informer uses client-go's scheme. If neither scheme contains the type, the
