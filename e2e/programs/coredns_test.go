@@ -47,9 +47,9 @@ var resolves = observer{
 		}
 		return records
 	},
-	change: func(t *testing.T, ctx context.Context, w *world) []string {
+	changes: []change{func(t *testing.T, ctx context.Context, w *world) []string {
 		return []string{w.moveThroughRestart(t, ctx)}
-	},
+	}},
 }
 
 // makeDNSServices creates the first n services, and their namespace.

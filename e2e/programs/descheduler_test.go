@@ -51,7 +51,7 @@ var deschedules = observer{
 		return []string{"-policy", policy}
 	},
 	count: func(w *world) int { return (w.pods.Len() + restartEvery - 1) / restartEvery },
-	change: func(t *testing.T, ctx context.Context, w *world) []string {
+	changes: []change{func(t *testing.T, ctx context.Context, w *world) []string {
 		w.churn(t, ctx, 300) // the replaced pods have no owners, so the descheduler does not evict them
 		for i := 0; i < min(300, w.pods.Len()-1); i += restartEvery / 2 {
 			// Half of the pods in this loop were restarted often. Reset their restart counts, and set high
@@ -61,7 +61,7 @@ var deschedules = observer{
 		last := w.pods.Len() - 1
 		w.restart(t, ctx, last, 100)
 		return []string{w.pods.Pod(last).Name}
-	},
+	}},
 }
 
 // restart sets the restart count of the first container in the status of pod i.

@@ -39,7 +39,7 @@ var publishes = observer{
 		ports := (apps + nodePortEvery - 1) / nodePortEvery
 		return w.pods.Len() + apps + ports // such a service has an additional SRV record
 	},
-	change: func(t *testing.T, ctx context.Context, w *world) []string {
+	changes: []change{func(t *testing.T, ctx context.Context, w *world) []string {
 		last := w.churn(t, ctx, 300)
 		w.moveNodes(t, ctx)
 		w.movePods(t, ctx)
@@ -48,7 +48,7 @@ var publishes = observer{
 		// the last label change of the selected pod.
 		w.makeService(t, ctx, last, map[string]string{"churn": last}, false, []*corev1.Pod{w.pods.Pod(0)})
 		return []string{last + domain}
-	},
+	}},
 }
 
 const (

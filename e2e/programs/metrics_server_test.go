@@ -38,7 +38,7 @@ var measures = observer{
 		return nil
 	},
 	count: func(w *world) int { return w.pods.Len() + len(w.pods.(*podsim.Pods).Nodes()) },
-	change: func(t *testing.T, ctx context.Context, w *world) []string {
+	changes: []change{func(t *testing.T, ctx context.Context, w *world) []string {
 		for i := range min(300, w.pods.Len()) {
 			if i%3 == 0 {
 				continue
@@ -51,7 +51,7 @@ var measures = observer{
 			}
 		}
 		return []string{w.churn(t, ctx, 300)}
-	},
+	}},
 }
 
 // podUsage serves the metrics of the pods of each node. The URL path is the node's name. The

@@ -28,10 +28,14 @@ type observer struct {
 	// count returns the number of objects that the program reports when it has received all of them.
 	// If count is nil, the program reports as many objects as there are pods.
 	count func(w *world) int
-	// change changes objects. It returns texts that the program reports only after it has received the
-	// last changes. If change is nil, some pods change.
-	change func(t *testing.T, ctx context.Context, w *world) (last []string)
+	// changes change objects, one after the other. After each, both programs must report the same
+	// objects. If changes is empty, some pods change.
+	changes []change
 }
+
+// change changes objects. It returns texts that a program reports only after it has received the
+// last changes.
+type change func(t *testing.T, ctx context.Context, w *world) (last []string)
 
 func (o observer) try(t *testing.T, ctx context.Context, plain, changed string) (before, after usage) {
 	t.Helper()
@@ -42,8 +46,8 @@ func (o observer) try(t *testing.T, ctx context.Context, plain, changed string) 
 	if o.count == nil {
 		o.count = func(w *world) int { return w.pods.Len() }
 	}
-	if o.change == nil {
-		o.change = func(t *testing.T, ctx context.Context, w *world) []string { return []string{w.churn(t, ctx, 300)} }
+	if o.changes == nil {
+		o.changes = []change{func(t *testing.T, ctx context.Context, w *world) []string { return []string{w.churn(t, ctx, 300)} }}
 	}
 	if o.warmUp {
 		o.measure(t, ctx, w, plain)
@@ -81,7 +85,14 @@ func (o observer) compare(t *testing.T, ctx context.Context, w *world, plain, ch
 		both[i] = s
 		check.NoError(t, s.await(ctx, count))
 	}
-	last := o.change(t, ctx, w)
+	for _, change := range o.changes {
+		awaitEqual(t, ctx, both, change(t, ctx, w))
+	}
+}
+
+// awaitEqual waits until both programs report the last changes and the same objects.
+func awaitEqual(t *testing.T, ctx context.Context, both [2]*subject, last []string) {
+	t.Helper()
 	for {
 		a, b := both[0].knows(t, last), both[1].knows(t, last)
 		if a != nil && bytes.Equal(a, b) {

@@ -44,6 +44,7 @@ func TestPrograms(t *testing.T) {
 		{"coredns", resolves},
 		{"cluster-api", writer(provision)},
 		{"traefik", routes},
+		{"cilium", subscribes},
 	} {
 		t.Run(of.program, func(t *testing.T) {
 			p := &program{name: of.program}

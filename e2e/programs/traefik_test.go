@@ -40,7 +40,7 @@ var routes = observer{
 		return nil
 	},
 	count: func(w *world) int { return routeCount() * 3 },
-	change: func(t *testing.T, ctx context.Context, w *world) []string {
+	changes: []change{func(t *testing.T, ctx context.Context, w *world) []string {
 		g := gateways{w, dynamic.NewForConfigOrDie(w.cluster.Config()), servingCertificate(t)}
 		g.move(t, ctx, 0)
 		w.restartAPIServer(t, ctx)
@@ -48,7 +48,7 @@ var routes = observer{
 		check.NoError(t, g.makeRoute(ctx, routeCount()))
 		last := routeName(routeCount())
 		return []string{last + ".example.org", last + ".example.com", last + ".example.net"}
-	},
+	}},
 }
 
 const routeNamespace = "routes"

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/e2e/cluster"
@@ -24,6 +25,7 @@ var podsFlag = flag.Int("programs.pods", 0, "run the programs on a cluster of th
 type world struct {
 	cluster    *cluster.Cluster
 	client     kubernetes.Interface
+	objects    dynamic.Interface
 	pods       cluster.Pods
 	kubeconfig string
 	churns     int
@@ -42,6 +44,9 @@ func newWorld(t *testing.T, ctx context.Context, pods cluster.Pods) *world {
 	cfg.QPS = -1
 	if err = w.cluster.WriteKubeconfig(w.kubeconfig); err == nil {
 		w.client, err = kubernetes.NewForConfig(cfg)
+	}
+	if err == nil {
+		w.objects, err = dynamic.NewForConfig(cfg)
 	}
 	check.NoError(t, err)
 	return w
