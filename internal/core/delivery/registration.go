@@ -163,7 +163,7 @@ func (r *Registration) begin(ctx context.Context) (context.Context, bool) {
 		return nil, false
 	}
 	r.phase = running
-	r.ctx, r.stop = context.WithCancel(ctx)
+	r.ctx, r.stop = context.WithCancel(r.labelled(ctx))
 	return r.ctx, true
 }
 

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -210,6 +211,7 @@ func (w *Workers) pop() *Registration {
 // the registration too.
 func (w *Workers) serve(r *Registration, changes []store.Change) {
 	r.state.Store(uint32(served))
+	pprof.SetGoroutineLabels(r.ctx) // until the worker serves another registration
 	more, returned := false, false
 	defer func() {
 		if !returned {
