@@ -5,7 +5,6 @@ package debug
 import (
 	"context"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,7 +54,7 @@ func TestDropInScope(t *testing.T) {
 			factory := clientgo.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(server.Config()), 0, tc.opts...)
 			run, synced := dropIn(factory.Core().V1().Pods().Informer())
 			untilEnd(t, run, synced)
-			all := newReport(time.Now()).Informers
+			all := reportAll().Informers
 			if len(all) != 1 || len(all[0].Reflectors) != 1 {
 				t.Fatalf("%+v", all)
 			}
@@ -88,7 +87,7 @@ func TestHistoryOfSecretMetadata(t *testing.T) {
 			check.NoError(t, err)
 			run, synced := begin(t, l.config)
 			untilEnd(t, run, synced)
-			if i := newReport(time.Now()).Informers[0]; i.APIVersion != "v1" || i.Kind != "" || i.Resource != "secrets" {
+			if i := reportAll().Informers[0]; i.APIVersion != "v1" || i.Kind != "" || i.Resource != "secrets" {
 				t.Errorf("shown as %q %q of %q", i.APIVersion, i.Kind, i.Resource)
 			}
 			s.Labels, s.Annotations = map[string]string{"app": "web"}, map[string]string{"k": secret + "!", "new": secret}

@@ -16,25 +16,47 @@ import (
 // report contains the page's data at one moment.
 type report struct {
 	Time      time.Time  `json:"time"`
-	Informers []informer `json:"informers"` // by name
+	Process   process    `json:"process"`
+	Links     []Link     `json:"links,omitempty"`
+	Informers []informer `json:"informers"` // those that need attention first, then by name
 	Proxies   []proxy    `json:"proxies,omitempty"`
 }
 
+// row is what the page shows of an informer, or of a resource of a proxy, before the user opens it.
+type row struct {
+	ID string `json:"id"` // unique
+	// Standing is healthy, syncing, or the kind of the first problem.
+	Standing string    `json:"standing"`
+	Problems []problem `json:"problems,omitempty"` // in the order of kinds
+	Memory   int64     `json:"totalBytes"`
+	Series   []series  `json:"series,omitempty"` // nil unless open
+}
+
 type informer struct {
+	row
 	Name       string `json:"name"`
 	APIVersion string `json:"apiVersion,omitempty"` // "" until the server has sent an object
 	// Kind is "" for metadata too, which does not state its object's kind.
-	Kind            string           `json:"kind,omitempty"`
-	Resource        string           `json:"resource,omitempty"` // "" if unknown
-	Objects         int              `json:"objects"`
-	ResourceVersion string           `json:"resourceVersion"`
-	RawBytes        int64            `json:"rawBytes"`
-	MemoryBytes     map[string]int64 `json:"memoryBytes"` // by purpose
+	Kind     string    `json:"kind,omitempty"`
+	Resource string    `json:"resource,omitempty"` // "" if unknown
+	Objects  int       `json:"objects"`
+	Heard    time.Time `json:"heard,omitzero"` // of the reflector that heard least recently
+	Events   uint64    `json:"events"`         // of all handlers
+	Lag      uint64    `json:"lag"`            // of the slowest handler
+
+	// These fields are empty unless the informer is open.
+
+	ResourceVersion string           `json:"resourceVersion,omitempty"`
+	RawBytes        int64            `json:"rawBytes,omitempty"`
+	MemoryBytes     map[string]int64 `json:"memoryBytes,omitempty"` // by purpose
 	Requests        *requests        `json:"requests,omitempty"`
 	// RelistsBy counts the relists by reason. It omits reasons that did not occur.
 	RelistsBy  map[string]int   `json:"relistsBy,omitempty"`
-	Reflectors []reflectorState `json:"reflectors"`
-	Handlers   []handlerState   `json:"handlers"` // by name
+	Reflectors []reflectorState `json:"reflectors,omitempty"`
+	Handlers   []handlerState   `json:"handlers,omitempty"` // by name
+
+	panics   uint64 // of all handlers
+	received int64  // bytes
 }
 
 type requests struct {
@@ -90,44 +112,68 @@ type handlerState struct {
 	BusySeconds    float64 `json:"busySeconds"`     // duration of the current call
 	Doing          string  `json:"doing,omitempty"` // event type of the current call
 	Key            string  `json:"key,omitempty"`   // object key of the current call
+	Stack          string  `json:"stack,omitempty"` // of the current call, if it lasts too long
 	LongestSeconds float64 `json:"longestSeconds"`
 	CallSeconds    float64 `json:"callSeconds"`              // total duration of all calls
 	ResyncSeconds  float64 `json:"resyncSeconds,omitempty"`  // the resync period
 	ResyncFraction float64 `json:"resyncFraction,omitempty"` // finished part of the current resync
 }
 
-func newReport(now time.Time) report {
-	r := report{Time: now, Informers: []informer{}}
+// report returns the state of everything that runs, with the details of what is open.
+func (t *trends) report(now time.Time, open func(id string) bool) report {
+	r := report{Time: now, Process: self, Informers: []informer{}}
 	for _, e := range engine.Running() {
-		r.Informers = append(r.Informers, informerOf(e.Name, e.Value))
+		r.Informers = append(r.Informers, t.informerOf(now, e.Name, e.Value, open))
 	}
+	slices.SortStableFunc(r.Informers, func(a, b informer) int { return compareProblems(a.Problems, b.Problems) })
 	for _, p := range registry.Proxies() {
-		r.Proxies = append(r.Proxies, proxyOf(p))
+		r.Proxies = append(r.Proxies, t.proxyOf(now, p, open))
 	}
 	return r
 }
 
-func informerOf(name string, e *engine.Engine) informer {
-	store := e.Store()
-	m := store.Memory()
-	i := informer{
-		Name: name, Objects: store.Len(), ResourceVersion: store.ResourceVersion(), RawBytes: m.Raw,
-		MemoryBytes: memoryOf(m), RelistsBy: relistsBy(e.Relists()), Reflectors: []reflectorState{}, Handlers: []handlerState{},
-	}
-	if r := e.Requests(); r != nil {
-		i.Requests = &requests{r.Lists.Load(), r.Watches.Load(), r.WireBytes.Load(), r.BodyBytes.Load()}
-	}
-	transitions := e.Transitions()
-	for n, s := range e.Statuses() {
+func (t *trends) informerOf(now time.Time, name string, e *engine.Engine, open func(id string) bool) informer {
+	i := informer{row: row{ID: "informer " + name}, Name: name, Objects: e.Store().Len()}
+	m := e.Store().Memory()
+	i.Memory = m.Total()
+	synced, detailed := true, open(i.ID)
+	panicked := t.panicked(i.ID, now)
+	statuses := e.Statuses()
+	for n, s := range statuses {
 		if s.ItemType != (wire.TypeMeta{}) {
 			i.APIVersion, i.Kind, i.Resource = s.ItemType.APIVersion, s.ItemType.Kind, s.Resource
 		}
-		i.Reflectors = append(i.Reflectors, reflectorOf(s, transitions[n]))
+		if n == 0 || s.Heard.Before(i.Heard) {
+			i.Heard = s.Heard
+		}
+		synced = synced && s.Synced
+		i.Problems = append(i.Problems, ofReflector(now, s)...)
 	}
 	for _, r := range e.Handlers() {
-		i.Handlers = append(i.Handlers, handlerOf(r))
+		h := handlerOf(r)
+		if detailed && seconds(h.BusySeconds) > maxCall {
+			h.Stack = t.stack(r, now)
+		}
+		i.Events, i.Lag, i.panics = i.Events+h.Events, max(i.Lag, h.Lag), i.panics+h.Panics
+		i.Problems = append(i.Problems, ofHandler(h, panicked && h.Panics > 0)...)
+		i.Handlers = append(i.Handlers, h)
 	}
 	slices.SortFunc(i.Handlers, func(a, b handlerState) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(i.Problems, func(a, b problem) int { return compareProblems([]problem{a}, []problem{b}) })
+	i.Standing = standing(i.Problems, synced)
+	if r := e.Requests(); r != nil {
+		i.received = r.WireBytes.Load()
+		i.Requests = &requests{r.Lists.Load(), r.Watches.Load(), i.received, r.BodyBytes.Load()}
+	}
+	if !detailed {
+		i.Handlers, i.Requests = nil, nil
+		return i
+	}
+	i.ResourceVersion, i.RawBytes, i.MemoryBytes, i.RelistsBy, i.Series = e.Store().ResourceVersion(), m.Raw, memoryOf(m), relistsBy(e.Relists()), t.charts(i.ID, informerSeries)
+	transitions := e.Transitions()
+	for n, s := range statuses {
+		i.Reflectors = append(i.Reflectors, reflectorOf(s, transitions[n]))
+	}
 	return i
 }
 
@@ -186,28 +232,40 @@ func text(err error) string {
 
 // proxy is the page's data about a proxy.
 type proxy struct {
+	ID   string `json:"id"`
 	Name string `json:"name"` // its URL
 	registry.ProxyState
-	Resources []resource `json:"resources"` // by full name
+	Series    []series   `json:"series"`
+	Resources []resource `json:"resources"` // those that need attention first, then by full name
 }
 
 // resource is the page's data about a resource of a proxy.
 type resource struct {
+	row
 	registry.ProxyResource
 	RawBytes    int64            `json:"rawBytes"`
-	MemoryBytes map[string]int64 `json:"memoryBytes"`
+	MemoryBytes map[string]int64 `json:"memoryBytes,omitempty"`
 	RelistsBy   map[string]int   `json:"relistsBy,omitempty"`
-	Reflector   *reflectorState  `json:"reflector,omitempty"`
+	Reflector   *reflectorState  `json:"reflector,omitempty"` // nil unless open
 }
 
-func proxyOf(p registry.Named[registry.Proxy]) proxy {
-	out := proxy{Name: p.Name, ProxyState: p.Value.State(), Resources: []resource{}}
+func (t *trends) proxyOf(now time.Time, p registry.Named[registry.Proxy], open func(id string) bool) proxy {
+	out := proxy{ID: "proxy " + p.Name, Name: p.Name, ProxyState: p.Value.State(), Resources: []resource{}}
+	out.Series = t.charts(out.ID, proxySeries)
 	for _, r := range out.ProxyState.Resources {
-		one := resource{ProxyResource: r, RawBytes: r.Memory.Raw, MemoryBytes: memoryOf(r.Memory), RelistsBy: relistsBy(r.Relists)}
-		if r.Reflector != nil {
-			one.Reflector = new(reflectorOf(*r.Reflector, r.Transitions))
+		one := resource{row: row{ID: out.ID + " " + r.FullName, Problems: ofResource(r), Memory: r.Memory.Total()}, ProxyResource: r, RawBytes: r.Memory.Raw}
+		if one.Standing = r.State; r.State == "current" {
+			one.Standing = standing(nil, true)
+		}
+		if open(one.ID) {
+			one.MemoryBytes, one.RelistsBy = memoryOf(r.Memory), relistsBy(r.Relists)
+			one.Series = t.charts(one.ID, resourceSeries)
+			if r.Reflector != nil {
+				one.Reflector = new(reflectorOf(*r.Reflector, r.Transitions))
+			}
 		}
 		out.Resources = append(out.Resources, one)
 	}
+	slices.SortStableFunc(out.Resources, func(a, b resource) int { return compareProblems(a.Problems, b.Problems) })
 	return out
 }

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,7 +28,7 @@ var screenshots = flag.String("debugpage.screenshots", "", "write screenshots of
 const patience = 3 * time.Minute
 
 // browser starts a headless Chromium that does not check for updates.
-func browser(t *testing.T) context.Context {
+func browser(t testing.TB) context.Context {
 	t.Helper()
 	path := testenv.Program(t, "chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 	flags := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox,
@@ -45,7 +44,7 @@ func browser(t *testing.T) context.Context {
 }
 
 type tab struct {
-	t     *testing.T
+	t     testing.TB
 	ctx   context.Context
 	close func()
 
@@ -55,7 +54,7 @@ type tab struct {
 }
 
 // open opens a page in a window of the given size in pixels. phone emulates a phone's touch screen.
-func open(t *testing.T, in context.Context, address string, width, height int64, phone bool) *tab {
+func open(t testing.TB, in context.Context, address string, width, height int64, phone bool) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(in)
 	t.Cleanup(cancel)
@@ -155,14 +154,6 @@ func (p *tab) well(address string) {
 	}
 }
 
-// draw waits until the charts have data, if the flag -debugpage.screenshots is set.
-func (p *tab) draw() {
-	p.t.Helper()
-	if *screenshots != "" {
-		p.shows("document.querySelector('polyline').getAttribute('points').split(' ').length > 50")
-	}
-}
-
 // shoot takes a screenshot of the page and checks its width. It writes the screenshot to a file
 // only if the flag -debugpage.screenshots is set.
 func (p *tab) shoot(name string) {
@@ -179,8 +170,18 @@ func (p *tab) shoot(name string) {
 	check.NoError(p.t, os.WriteFile(filepath.Join(*screenshots, name), raw, 0o644))
 }
 
-// section returns a JavaScript expression for the page's last section whose heading starts with
-// name.
-func section(name string) string {
-	return fmt.Sprintf("[...document.querySelectorAll('section')].findLast(s => s.querySelector('h2')?.innerText.startsWith(%q))", strings.ReplaceAll(name, `"`, ``))
+// row returns a JavaScript expression for the row of an informer, or of a resource, whose name
+// starts with name. details returns an expression for the details below the row.
+func row(name string) string {
+	return fmt.Sprintf("[...document.querySelectorAll('.rows tbody th')].find(h => h.innerText.startsWith(%q))?.parentElement", name)
+}
+
+func details(name string) string { return row(name) + "?.nextElementSibling" }
+
+// expand opens the details of a row.
+func (p *tab) expand(name string) {
+	p.t.Helper()
+	p.shows(row(name))
+	p.do(script(row(name) + ".querySelector('button').click()"))
+	p.shows(details(name) + ".className === 'detail'")
 }

@@ -27,49 +27,44 @@ func TestPage(t *testing.T) {
 	t.Run("history", func(t *testing.T) { w.history(t, open(t, in, w.page, 900, 700, false)) })
 	t.Run("secrets", func(t *testing.T) { w.secrets(t, open(t, in, w.page, 900, 700, false)) })
 	t.Run("proxy", func(t *testing.T) { w.throughProxy(t, open(t, in, w.page, 1000, 1100, false)) })
+	t.Run("accessible", func(t *testing.T) { accessible(t, in, w.page, "configmaps v1", "pods v1 Pod") })
 }
 
 // desktop checks that the page shows all informers and the proxy. It also checks that the page
-// updates itself without being reloaded.
+// updates itself without being reloaded, and keeps what is open.
 func (w *world) desktop(t *testing.T, p *tab) {
-	p.says("document.getElementById('state')", "1 proxy, 7 informers running")
-	p.says(section("pods v1 Pod"), "2,000", "packed", "1 list, 1 watch", "watching for", "reconcile", "% of 10 min", "longest call")
-	p.says(section("*v1.Pod"), "2,000", "cache.ResourceEventHandlerFuncs")
-	p.says(section("configmaps"), "ADDED", "default/stuck")
-	p.says(section("lost"), "never", "the server cannot be reached", "next try in")
-	p.shows(section("pods") + ".querySelectorAll('polyline').length === 4")
-	// The chart has data of several seconds.
-	p.shows(section("pods") + ".querySelector('polyline').getAttribute('points').split(' ').length > 4")
+	p.says("document.getElementById('summary')", "need attention")
+	p.says("document.getElementById('process')", "pid", "up ", "go1.")
+	p.says(row("pods v1 Pod"), "healthy", "2,000")
+	p.says(row("*v1.Pod"), "2,000")
+	p.says(row("lost"), "error", "never", "the server cannot be reached")
+	p.expand("pods v1 Pod")
+	p.says(details("pods v1 Pod"), "packed", "1 list, 1 watch", "watching for", "Handler reconcile", "% of 10 min", "longest call", "events/s")
+	p.shows(details("pods v1 Pod") + ".querySelectorAll('svg').length === 4")
+	p.expand("*v1.Pod")
+	p.says(details("*v1.Pod"), "cache.ResourceEventHandlerFuncs")
+	p.expand("configmaps v1 ConfigMap")
+	p.says(details("configmaps v1 ConfigMap"), "ADDED", "default/stuck")
 	p.do(script("window.loaded = 'once'"))
 	w.configMap("another", "green")
-	p.says(section("configmaps"), "objects\n2,")
+	p.says(details("configmaps v1 ConfigMap"), "objects\n2\n")
 	p.shows("window.loaded === 'once'")
-	// An open section stays open when the page is redrawn.
-	p.do(script(section("lost") + ".querySelector('details').open = true"))
-	p.says(section("lost"), "what happened", "started", "wait ", "failed: asking: the server cannot be reached")
-	p.do(script("window.drawn = " + section("lost")))
-	p.shows("!window.drawn.isConnected")
-	p.says(section("lost"), "what happened")
-	p.do(script(section("lost")+".querySelector('details').open = false"), script(section("pods v1 Pod")+".querySelector('details').open = true"))
-	p.says(section("pods v1 Pod"), "the list ended", "WATCH resourceVersion=")
-	p.draw()
-	p.do(script(section("*v1.Pod") + ".scrollIntoView()"))
-	p.shoot("debug.png")
+	p.expand("lost")
+	p.says(details("lost"), "next try in", "What to do: Check the address")
+	p.do(script(details("lost") + ".querySelector('details').open = true"))
+	p.says(details("lost"), "started", "wait ", "failed: asking: the server cannot be reached")
+	p.do(script(row("lost")+".querySelector('button').click()"), script(details("pods v1 Pod")+".querySelector('details').open = true"))
+	p.says(details("pods v1 Pod"), "the list ended", "WATCH resourceVersion=")
 	p.well(w.page)
 	w.until("stream", 1)
 	p.close()
-	w.until("stream", 0) // without an open page, the process collects no data
+	w.until("stream", 0) // without an open page, no request is open
 }
 
 // phone checks that the page is readable in a narrow window.
 func (w *world) phone(t *testing.T, p *tab) {
-	p.says(section("pods v1 Pod"), "2,000", "watching for")
-	if wide := value[int](p, "[...document.querySelectorAll('section > div')].filter(d => d.scrollWidth > d.clientWidth).length"); wide > 0 {
-		t.Errorf("%d tables are wider than the window", wide)
-	}
-	p.draw()
-	p.do(script(section("pods v1 Pod") + ".scrollIntoView()"))
-	p.shoot("debug-phone.png")
+	p.expand("pods v1 Pod")
+	p.says(details("pods v1 Pod"), "2,000", "watching for")
 	p.well(w.page)
 	small := "[...document.querySelectorAll('main *')].filter(e => e.innerText && parseFloat(getComputedStyle(e).fontSize) < 12).map(e => e.innerText)"
 	if small := value[[]string](p, small); len(small) > 0 {
@@ -79,31 +74,41 @@ func (w *world) phone(t *testing.T, p *tab) {
 }
 
 // history checks that the history view shows the changes of one object. It also checks that the
-// view's request ends when the view is closed.
+// view's request ends when the view is closed, and when its row is closed.
 func (w *world) history(t *testing.T, p *tab) {
 	w.until("history/stream", 0)
-	p.shows(section("configmaps") + "?.querySelector('button.key')")
-	p.do(script(section("configmaps") + ".querySelector('button.key').click()"))
-	p.says("document.getElementById('history')", "default/stuck", "is stored at")
+	p.expand("configmaps v1 ConfigMap")
+	history := details("configmaps v1 ConfigMap") + ".querySelector('.history')"
+	p.shows(details("configmaps v1 ConfigMap") + ".querySelector('[data-look]')")
+	p.do(script(details("configmaps v1 ConfigMap") + ".querySelector('[data-look]').click()"))
+	p.says(history, "default/stuck", "is stored at")
 	w.until("history/stream", 1)
 	w.configMap("stuck", "blue")
-	p.says("document.getElementById('changes')", "MODIFIED", "~ data.colour: red -> blue")
-	// Open the history of another object by its key.
-	p.do(chromedp.SetValue("#key", "default/later"), chromedp.Click("#open"))
-	p.says("document.getElementById('history')", "default/later", "is not stored")
+	p.says(history, "MODIFIED", "~ data.colour: red -> blue")
+	p.look("configmaps v1 ConfigMap", "default/later")
+	p.says(history, "default/later", "is not stored")
 	w.until("history/stream", 1)
 	w.configMap("later", "white")
-	p.says("document.getElementById('changes')", "ADDED")
+	p.says(history, "ADDED")
 	w.configMap("later", "black")
-	p.says("document.getElementById('changes')", "~ data.colour: white -> black")
-	p.says("document.getElementById('held')", "is stored at")
-	p.do(script("scrollTo(0, 0)"))
+	p.says(history, "~ data.colour: white -> black", "is stored at")
+	p.do(script(history + ".scrollIntoView({block: 'center'})"))
 	p.shoot("debug-history.png")
-	p.do(chromedp.Click("#close"))
+	p.do(chromedp.Click("[data-close]"))
 	w.until("history/stream", 0)
-	p.shows("document.getElementById('history').hidden")
+	p.shows(history + ".innerText === ''")
+	p.look("configmaps v1 ConfigMap", "default/later")
+	w.until("history/stream", 1)
+	p.do(script(row("configmaps v1 ConfigMap") + ".querySelector('button').click()"))
+	w.until("history/stream", 0)
 	p.well(w.page)
 	p.close()
+}
+
+// look opens the history of an object in the details of a row.
+func (p *tab) look(name, key string) {
+	p.t.Helper()
+	p.do(script(fmt.Sprintf("(() => { const form = %s.querySelector('form'); form.elements.key.value = %q; form.requestSubmit(); })()", details(name), key)))
 }
 
 // secrets checks that the history of a Secret shows which keys have changed, but not their values.
@@ -121,26 +126,27 @@ func (w *world) secrets(t *testing.T, p *tab) {
 	if _, err := core.Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	look := func(informer, key string) {
+	look := func(informer, key string) (changes string) {
 		t.Helper()
-		p.shows("[...document.querySelectorAll('#of option')].some(o => o.innerText === '" + informer + "')")
-		p.do(script(fmt.Sprintf("document.getElementById('of').value = JSON.stringify({informer: %q})", informer)),
-			chromedp.SetValue("#key", key), chromedp.Click("#open"))
-		p.says("document.getElementById('history')", key, "is stored at")
+		p.expand(informer)
+		p.look(informer, key)
+		history := details(informer) + ".querySelector('.history')"
+		p.says(history, key, "is stored at")
+		return history
 	}
-	look("secrets", "default/s")
+	changes := look("secrets", "default/s")
 	s.Data["password"] = []byte(hush + "!")
 	s.StringData = nil
 	if _, err := core.Secrets("default").Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p.says("document.getElementById('changes')", "~ data.password: (hidden), differs")
-	look("pods", "default/p")
+	p.says(changes, "~ data.password: (hidden), differs")
+	changes = look("pods v1 Pod", "default/p")
 	pod.Spec.Containers[0].Env[0].Value = hush + "!"
 	if _, err := core.Pods("default").Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p.says("document.getElementById('changes')", "~ spec.containers[0].env[0].value: (hidden), differs")
+	p.says(changes, "~ spec.containers[0].env[0].value: (hidden), differs")
 	if text := p.text("document.documentElement"); strings.Contains(text, hush) || strings.Contains(text, "aHVudGVy") {
 		t.Errorf("it shows a value: %s", text)
 	}
@@ -151,19 +157,21 @@ func (w *world) secrets(t *testing.T, p *tab) {
 // throughProxy checks that the page shows the proxy's resources and clients, and the changes of an
 // object that the proxy has cached.
 func (w *world) throughProxy(t *testing.T, p *tab) {
-	name := "proxy " + w.proxy.URL()
-	p.says("document.querySelector('.proxy')", name, "jane", "kubelet/v1.37", "joan", "controller/2", "long-running requests")
-	p.says(section("configmaps v1 current"), "heard", "watchers", "watching for")
-	p.says(section("pods v1 current"), "2,", "2; the slowest is")
-	of := fmt.Sprintf("JSON.stringify({proxy: %q, resource: 'configmaps'})", w.proxy.URL())
-	p.shows("[...document.querySelectorAll('#of option')].some(o => o.value === " + of + ")")
-	p.do(script("document.getElementById('of').value = "+of), chromedp.SetValue("#key", "default/stuck"), chromedp.Click("#open"))
+	section := "document.querySelector('#proxies section')"
+	p.says(section, "Proxy "+w.proxy.URL(), "long-running requests", "Callers that watch")
+	p.do(script(section + ".querySelector('details').open = true"))
+	p.says(section, "jane", "kubelet/v1.37", "joan", "controller/2")
+	p.says(row("configmaps v1"), "healthy")
+	p.expand("configmaps v1")
+	p.says(details("configmaps v1"), "current", "Clients", "watching for")
+	p.expand("pods v1")
+	p.says(row("pods v1"), "2,")
+	p.says(details("pods v1"), "2; the slowest is")
+	p.look("configmaps v1", "default/stuck")
 	// This change happened before the history was opened. The proxy reads it from the log of its
 	// store.
-	p.says("document.getElementById('changes')", "before ADDED", "~ data.colour: red -> blue")
-	p.do(chromedp.Click("#close"))
-	p.draw()
-	p.do(script("scrollTo(0, 0)"))
+	p.says(details("configmaps v1"), "before ADDED", "~ data.colour: red -> blue")
+	p.do(script(row("configmaps v1")+".querySelector('button').click()"), script("scrollTo(0, 0)"))
 	p.shoot("debug-proxy.png")
 	p.well(w.page)
 	p.close()

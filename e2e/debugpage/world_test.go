@@ -33,7 +33,7 @@ const hush = "hunter2"
 
 // world is a process with informers, a proxy, and a debug page that shows them.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	client kubernetes.Interface
 	page   string // address of the page
 	proxy  *proxy.Server

@@ -16,7 +16,7 @@ const skippedFile = "WEIR_SKIPPED"
 // Program returns the path of the first of the named programs that the PATH contains. If it
 // contains none, Program skips the test with a reason that names debian, the Debian package of the
 // program. It is for programs that are not built by Go.
-func Program(t *testing.T, debian string, names ...string) string {
+func Program(t testing.TB, debian string, names ...string) string {
 	t.Helper()
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
@@ -29,7 +29,7 @@ func Program(t *testing.T, debian string, names ...string) string {
 
 // Skip skips the test. The argument why is the reason, in one line. The command "make test" prints
 // the reason when all tests have ended.
-func Skip(t *testing.T, why string) {
+func Skip(t testing.TB, why string) {
 	t.Helper()
 	if path := os.Getenv(skippedFile); path != "" {
 		if err := appendLine(path, t.Name()+": "+why); err != nil {

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"time"
 
 	"github.com/weirproject/weir/debug"
+	"github.com/weirproject/weir/internal/serve/secure"
 )
 
 // ErrDebugAddress is matched by the errors of DebugAddress about an invalid address.
@@ -41,8 +43,8 @@ type addressError string
 func (e addressError) Error() string        { return string(e) }
 func (e addressError) Is(target error) bool { return target == ErrDebugAddress }
 
-// ServeDebugPage serves the page of package debug at an address, until stop is called. stop ends
-// all requests and waits for the server's goroutine.
+// ServeDebugPage serves the page of package debug and profiles at an address, until stop is called.
+// stop ends all requests and waits for the server's goroutine.
 func ServeDebugPage(ctx context.Context, address string) (url string, stop func(), err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -60,9 +62,16 @@ func ServeDebugPage(ctx context.Context, address string) (url string, stop func(
 	}, nil
 }
 
-// newDebugServer returns a server of the page. The server limits how long it waits for a client.
+// newDebugServer returns a server of the page and, under /debug/pprof/, of profiles. The server
+// limits how long it waits for a client. It does not serve the command line, which may contain
+// credentials.
 func newDebugServer() *http.Server {
-	return &http.Server{Handler: withoutBodies(debug.Handler()), ReadHeaderTimeout: readTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	mux := http.NewServeMux()
+	mux.Handle("/", debug.Handler(debug.Link{Name: "pprof", URL: "debug/pprof/"}))
+	for path, profile := range map[string]http.HandlerFunc{"": pprof.Index, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace, "cmdline": http.NotFound} {
+		mux.Handle("GET /debug/pprof/"+path, secure.LocalOnly(profile))
+	}
+	return &http.Server{Handler: withoutBodies(mux), ReadHeaderTimeout: readTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 }
 
 // readTimeout limits how long the server waits until it has received a request.

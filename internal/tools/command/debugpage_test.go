@@ -51,6 +51,28 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// TestProfiles checks that the server serves profiles, but not the command line, and that it refuses
+// a host name that may resolve to the loopback address.
+func TestProfiles(t *testing.T) {
+	web := httptest.NewServer(newDebugServer().Handler)
+	defer web.Close()
+	for path, want := range map[string]int{
+		"debug/pprof/": http.StatusOK, "debug/pprof/goroutine?debug=1": http.StatusOK, "debug/pprof/profile?seconds=1": http.StatusOK, "debug/pprof/cmdline": http.StatusNotFound, "": http.StatusOK,
+	} {
+		for _, host := range []string{"", "evil.example"} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+"/"+path, nil)
+			r.RequestURI = ""
+			if host != "" {
+				r.Host, want = host, http.StatusForbidden
+			}
+			resp, err := new(http.Transport).RoundTrip(r)
+			check.NoError(t, err)
+			resp.Body.Close()
+			check.Equal(t, resp.StatusCode, want, "%s of %q", path, host)
+		}
+	}
+}
+
 // TestIdle checks that the server closes idle connections and connections whose request body does
 // not arrive.
 func TestIdle(t *testing.T) {

@@ -1,0 +1,169 @@
+package debug
+
+import (
+	"math"
+	"sync"
+	"time"
+	"weak"
+
+	"github.com/weirproject/weir/internal/core/delivery"
+)
+
+// A chart shows points of the last half hour.
+const (
+	pointEvery = 10 * time.Second
+	maxPoints  = 180
+	maxSeries  = 4
+)
+
+// series describes one of the charts of an informer, a proxy or a resource of a proxy.
+type series struct {
+	Name  string `json:"name"`
+	Bytes bool   `json:"bytes,omitempty"`
+	// Rate is true if the points are the growth of a total per second.
+	Rate   bool      `json:"-"`
+	Points []float32 `json:"points"` // the newest last, rounded to 0.2 %
+}
+
+var (
+	informerSeries = [maxSeries]series{{Name: "events/s", Rate: true}, {Name: "memory", Bytes: true}, {Name: "lag"}, {Name: "received/s", Bytes: true, Rate: true}}
+	proxySeries    = [maxSeries]series{{Name: "connections"}, {Name: "watches"}, {Name: "forwarded/s", Rate: true}, {Name: "received/s", Bytes: true, Rate: true}}
+	resourceSeries = [maxSeries]series{{Name: "events/s", Rate: true}, {Name: "memory", Bytes: true}, {Name: "watchers"}, {Name: "lag"}}
+)
+
+// trend is the past of an informer, a proxy or a resource: about 1.5 KB.
+type trend struct {
+	last     [maxSeries]float64 // the newest values, of which Rate series are totals
+	panics   uint64             // of all handlers
+	panicked int64              // when a panic was last noticed, in Unix nanoseconds; 0: never
+	n        int                // the number of points so far; point i is at i % maxPoints
+	points   [maxSeries][maxPoints]point
+}
+
+// point is a value that is not negative, as the upper half of a float32 without its sign.
+type point uint16
+
+func pointOf(v float64) point { return point((math.Float32bits(float32(max(v, 0))) + 1<<14) >> 15) }
+
+func (p point) value() float32 { return math.Float32frombits(uint32(p) << 15) }
+
+// add adds a point of each series. after is the time since the previous one. The first call only
+// stores the totals.
+func (t *trend) add(of *[maxSeries]series, values [maxSeries]float64, after time.Duration) {
+	for i, v := range values {
+		point := v
+		if of[i].Rate {
+			point = (v - t.last[i]) / max(after.Seconds(), 0.001)
+		}
+		if t.last[i] = v; after > 0 {
+			t.points[i][t.n%maxPoints] = pointOf(point)
+		}
+	}
+	if after > 0 {
+		t.n++
+	}
+}
+
+// charts returns a copy of the points.
+func (t *trend) charts(of [maxSeries]series) []series {
+	for i := range of {
+		of[i].Points = []float32{}
+		for at := max(t.n-maxPoints, 0); at < t.n; at++ {
+			of[i].Points = append(of[i].Points, t.points[i][at%maxPoints].value())
+		}
+	}
+	return of[:]
+}
+
+// trends records the past of everything that runs in the process, for one Handler. Its memory is
+// bounded by one trend for each running informer and each resource of a proxy. It is safe for
+// concurrent use.
+type trends struct {
+	mu     sync.Mutex
+	byID   map[string]*trend
+	at     time.Time // of the newest points
+	stacks func(*delivery.Registration) string
+	taken  time.Time // when stacks was recorded
+}
+
+// newTrends returns trends that add a point every pointEvery until the caller drops them.
+func newTrends() *trends {
+	t := &trends{byID: map[string]*trend{}}
+	again(weak.Make(t))
+	return t
+}
+
+// again adds points after pointEvery, and so on, as long as the trends are in memory. Between
+// points there is a timer but no goroutine.
+func again(of weak.Pointer[trends]) {
+	time.AfterFunc(pointEvery, func() {
+		if t := of.Value(); t != nil {
+			t.add(time.Now())
+			again(of)
+		}
+	})
+}
+
+// add adds a point of everything that runs, and forgets what no longer runs.
+func (t *trends) add(now time.Time) {
+	r := t.report(now, func(string) bool { return false })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before, after := t.byID, now.Sub(t.at)
+	t.byID, t.at = make(map[string]*trend, len(before)), now
+	record := func(id string, panics uint64, of *[maxSeries]series, values ...float64) {
+		one, known := before[id]
+		if !known {
+			one = &trend{}
+		}
+		if panics > one.panics {
+			one.panicked = now.UnixNano()
+		}
+		if one.panics = panics; known {
+			one.add(of, [maxSeries]float64(values), max(after, time.Millisecond))
+		} else {
+			one.add(of, [maxSeries]float64(values), 0)
+		}
+		t.byID[id] = one
+	}
+	for i := range r.Informers {
+		one := &r.Informers[i]
+		record(one.ID, one.panics, &informerSeries, float64(one.Events), float64(one.Memory), float64(one.Lag), float64(one.received))
+	}
+	for i := range r.Proxies {
+		p := &r.Proxies[i]
+		record(p.ID, 0, &proxySeries, float64(p.Connections), float64(p.LongRunning), float64(p.Forwarded), float64(p.Received))
+		for n := range p.Resources {
+			one := &p.Resources[n]
+			record(one.ID, 0, &resourceSeries, float64(one.Events), float64(one.row.Memory), float64(one.Watchers), float64(one.Lag))
+		}
+	}
+}
+
+// charts returns the charts of something that runs. They are empty before the first point.
+func (t *trends) charts(id string, of [maxSeries]series) []series {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if one := t.byID[id]; one != nil {
+		return one.charts(of)
+	}
+	return new(trend).charts(of)
+}
+
+// panicked reports whether a handler of an informer has panicked within panicsFor.
+func (t *trends) panicked(id string, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := t.byID[id]
+	return one != nil && one.panicked != 0 && now.Sub(time.Unix(0, one.panicked)) < panicsFor
+}
+
+// stack returns the stack of a handler's goroutine at some time during the last pointEvery.
+func (t *trends) stack(r *delivery.Registration, now time.Time) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stacks == nil || now.Sub(t.taken) >= pointEvery {
+		t.stacks, t.taken = delivery.Stacks(), now
+	}
+	return t.stacks(r)
+}
