@@ -103,7 +103,7 @@ func ofHandler(h handlerState, panicked bool) (all []problem) {
 			"The handler receives no other event until the call returns. The goroutine stack below shows where it waits: often a lock, a full channel, or a request without a timeout."})
 	}
 	if panicked {
-		all = append(all, problem{kindPanic, fmt.Sprintf("handler %s has panicked %d times", h.Name, h.Panics),
+		all = append(all, problem{kindPanic, fmt.Sprintf("handler %s has panicked; panics so far: %d", h.Name, h.Panics),
 			"The handler has lost the events at which it panicked. The process's log contains the stacks."})
 	}
 	return all

@@ -47,7 +47,12 @@ function move(parent, child, before) {
   parent.insertBefore(child, before);
   if (focused) focused.focus({preventScroll: true});
 }
-function setText(e, text) { if (e.textContent !== text) e.textContent = text; }
+// setText sets the text of an element, unless the user's selection starts or ends in it. It reports
+// whether the element has the text.
+function setText(e, text) {
+  if (e.textContent !== text && !isSelected(e)) e.textContent = text;
+  return e.textContent === text;
+}
 
 const count = n => Number(n).toLocaleString("en");
 const counted = (n, what, more) => `${count(n)} ${n === 1 ? what : more}`;
@@ -198,7 +203,7 @@ function show(list, now, items, details, of) {
       const state = r.row.children[1].firstChild;
       setText(state, text[0]);
       state.className = "state " + (item.problems ? "bad" : item.standing === "healthy" ? "good" : "wait");
-      text.slice(1).forEach((t, n) => setText(r.row.children[n + 2], t));
+      for (const [n, t] of text.slice(1).entries()) if (!setText(r.row.children[n + 2], t)) r.text = "";
       setText(r.kind, item.apiVersion ? `${item.apiVersion} ${item.kind || item.resource}` : item.version || "");
       r.search = (item.id + " " + r.kind.textContent + " " + is).toLowerCase();
       r.hides = undefined;
@@ -247,6 +252,9 @@ function shut(r) {
   connect();
 }
 
+const sum = (all, f) => all.reduce((n, one) => n + f(one), 0);
+const seatsText = seats => `Seats: ${count(sum(seats, s => s.taken))} taken, ${counted(sum(seats, s => s.waiting), "request", "requests")} waiting`;
+
 function proxyHeading(now, p) {
   const watchers = p.watchers || [];
   return [facts([
@@ -254,7 +262,12 @@ function proxyHeading(now, p) {
     ["upstream", `${counted(p.lists, "list", "lists")}, ${counted(p.watches, "watch", "watches")}, ${bytes(p.receivedBytes)} received; ${counted(p.forwarded, "request", "requests")} forwarded, ${count(p.unanswered)} not answered`],
     ["on demand", p.budgetBytes > 0 && `${bytes(p.budgetUsedBytes)} of ${bytes(p.budgetBytes)}`],
     ["revoked", p.revokedWatches && counted(p.revokedWatches, "watch", "watches")],
-  ]), charts(p.series || []), watchers.length ? el("details", {}, el("summary", {}, `Callers that watch (${watchers.length} groups)`), el("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "callers that watch"}, el("table", {},
+  ]), charts(p.series || []), el("details", {"data-key": "forwarded"}, el("summary", {}, `Forwarded requests, and why (${count(p.forwarded)})`),
+    el("ul", {}, (p.forwardedFor || []).filter(f => f.count).map(f => el("li", {}, `${count(f.count)}: ${f.name}`)))),
+  el("details", {"data-key": "seats"}, el("summary", {}, seatsText(p.seats || [])), el("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "seats"}, el("table", {},
+    el("thead", {}, el("tr", {}, ["For", "Priority level", "Taken", "Waiting"].map((h, n) => el("th", {scope: "col", class: n > 1 && "n"}, h)))),
+    el("tbody", {}, (p.seats || []).map(s => el("tr", {}, el("td", {}, s.of), el("td", {}, s.level), el("td", {class: "n"}, count(s.taken)), el("td", {class: "n"}, count(s.waiting)))))))),
+  watchers.length ? el("details", {"data-key": "callers"}, el("summary", {}, `Callers that watch (${watchers.length} groups)`), el("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "callers that watch"}, el("table", {},
     el("thead", {}, el("tr", {}, ["Watches", "Of", "User", "Client", "Oldest"].map((h, n) => el("th", {scope: "col", class: n ? "" : "n"}, h)))),
     el("tbody", {}, watchers.map(w => el("tr", {}, el("td", {class: "n"}, count(w.count)), el("td", {}, [w.resource, w.namespace && "in " + w.namespace, w.selector].filter(Boolean).join(" ")),
       el("td", {}, w.user), el("td", {}, w.agent), el("td", {}, since(now, w.since))))))), p.watchersMore ? el("p", {class: "quiet"}, `and ${count(p.watchersMore)} other groups`) : "") : ""];

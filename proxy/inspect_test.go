@@ -17,6 +17,7 @@ import (
 	"github.com/weirproject/weir/debug"
 	"github.com/weirproject/weir/internal/core/registry"
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // TestInspect checks that the page of package debug shows the proxy while it runs, with its cached
@@ -63,6 +64,45 @@ func TestInspect(t *testing.T) {
 		t.Errorf("%v run after the end", left)
 	}
 	check.Equal(t, tp.server.servedWatches.all.Len(), 0, "watches are listed after their end")
+}
+
+// TestForwardedFor checks that the page shows how many requests were forwarded, and why, and the
+// seats of each level.
+func TestForwardedFor(t *testing.T) {
+	_, tp := start(t, apiserver.Options{Pods: 30}, Options{Resources: []string{"pods"}})
+	tp.until("cached", func() bool { return tp.server.inspectedResource("pods").State == "current" })
+	counts := func() map[string]uint64 {
+		all := map[string]uint64{}
+		for _, one := range (inspected{tp.server}).State().ForwardedFor {
+			all[one.Name] = one.Count
+		}
+		return all
+	}
+	const pods = "/api/v1/namespaces/default/pods"
+	for _, tt := range []struct {
+		reason  forReason
+		path    string
+		headers []string
+	}{
+		{forOther, "/version", nil},
+		{forUncached, "/api/v1/nodes?resourceVersion=0", nil},
+		{forCheap, pods + "/some", nil},
+		{forForm, pods + "?resourceVersion=0", []string{"Accept", "application/json;as=Table;v=v1;g=meta.k8s.io"}},
+		{forHeaders, pods + "?resourceVersion=0", []string{"User-Agent", "curl/8"}},
+	} {
+		before := counts()
+		tp.get("jane", tt.path, tt.headers...)
+		after := counts()
+		for reason, text := range forTexts {
+			if want := before[text] + map[bool]uint64{true: 1}[forReason(reason) == tt.reason]; after[text] != want {
+				t.Errorf("after %s: %d of %q, want %d", tt.path, after[text], text, want)
+			}
+		}
+	}
+	all := inspected{tp.server}.State().Seats
+	if len(all) != 3*int(seats.Levels) || all[0].Of != "reads" || all[0].Level != "system-leases" {
+		t.Errorf("seats: %+v", all)
+	}
 }
 
 // inspectedResource returns the state of a resource as the page of package debug shows it.

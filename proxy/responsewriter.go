@@ -35,6 +35,7 @@ type responseWriter struct {
 	onCode func()
 	audit  *audit.Record // nil: the request is not recorded
 	failed bool          // a write has failed
+	why    forReason     // why serveRead did not answer the request
 	// panicked is the value with which the request made the proxy panic; it is set before the
 	// functions in ends are called. nil: no panic.
 	panicked any

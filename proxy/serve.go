@@ -139,6 +139,7 @@ func (s *Server) serve(a *responseWriter, r *http.Request, rq *request.Request) 
 			s.reject(a, r, err)
 			return
 		}
+		s.forwardedFor[a.whyForwarded(r, rq)].Add(1)
 		a.rest = func() { s.forward(a, r) }
 	}
 }
@@ -198,6 +199,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 	begun := time.Now()
 	read := s.mirror.Read(rq, ofTerminal(r))
 	if read == nil {
+		a.why = s.whyNotRead(rq)
 		return false
 	}
 	who, d := s.authorize(r, rq)
@@ -212,16 +214,20 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 		s.refuseUnread(a, r, d.Err())
 		return true
 	case d != review.Allow && d != review.Grace: // forward: the upstream refuses with its own message
+		a.why = forDenied
 		return false
 	case !read.IsCached():
+		a.why = forUncached
 		read.Add()
 		return false
 	}
+	a.why = forStale
 	got := read.Wait(r.Context())
 	switch {
 	case got == mirror.Outcome{}:
 		return false
 	case got.Late:
+		s.forwardedFor[forStale].Add(1)
 		a.rest = func() { s.forwardWithTimeout(a, r, got.Err) }
 		return true
 	}

@@ -77,7 +77,7 @@ func newWatch() *cobra.Command {
 	fs.BoolVar(&f.once, "once", false, "End after the first sync, and print a summary of the objects")
 	fs.BoolVar(&f.diff, "diff", false, "Print the changed paths of each object below its row")
 	fs.IntVar(&f.embedded, "embedded", 0, "Watch an embedded API server with this number of simulated pods instead of a cluster")
-	fs.StringVar(&f.debugAddr, "debug-addr", "", "Serve a page that shows the informer at this address; :8080 is on loopback only")
+	fs.StringVar(&f.debugAddr, "debug-addr", "", "Serve a page that shows the informer, and profiles, at this address; :8080 is on loopback only")
 	completion{f.ClusterFlags}.complete(cmd)
 	return cmd
 }

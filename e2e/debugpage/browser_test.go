@@ -173,15 +173,15 @@ func (p *tab) shoot(name string) {
 // row returns a JavaScript expression for the row of an informer, or of a resource, whose name
 // starts with name. details returns an expression for the details below the row.
 func row(name string) string {
-	return fmt.Sprintf("[...document.querySelectorAll('.rows tbody th')].find(h => h.innerText.startsWith(%q))?.parentElement", name)
+	return fmt.Sprintf("([...document.querySelectorAll('.rows tbody th')].find(h => h.innerText.startsWith(%q))?.parentElement)", name)
 }
 
-func details(name string) string { return row(name) + "?.nextElementSibling" }
+func details(name string) string { return "(" + row(name) + "?.nextElementSibling)" }
 
 // expand opens the details of a row.
 func (p *tab) expand(name string) {
 	p.t.Helper()
 	p.shows(row(name))
 	p.do(script(row(name) + ".querySelector('button').click()"))
-	p.shows(details(name) + ".className === 'detail'")
+	p.shows(details(name) + "?.querySelector('form')") // the server has sent the details
 }

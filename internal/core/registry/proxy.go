@@ -53,6 +53,23 @@ type ProxyState struct {
 	// groups of watches that are served from the cache
 	Watchers     []ProxyWatchers `json:"watchers"`
 	WatchersMore int             `json:"watchersMore"` // the number of groups that Watchers omits
+	// ForwardedFor counts the forwarded requests by reason, in a fixed order.
+	ForwardedFor []ProxyCount `json:"forwardedFor"`
+	Seats        []ProxySeats `json:"seats"`
+}
+
+// ProxyCount is a number of requests with a description of them.
+type ProxyCount struct {
+	Name  string `json:"name"`
+	Count uint64 `json:"count"`
+}
+
+// ProxySeats are the requests of one kind and one priority level that have a seat, or wait for one.
+type ProxySeats struct {
+	Of      string `json:"of"`
+	Level   string `json:"level"`
+	Taken   int    `json:"taken"`
+	Waiting int    `json:"waiting"`
 }
 
 // ProxyResource is the state of one resource of a proxy.

@@ -142,7 +142,7 @@ func (f *flags) addOperation(fs *pflag.FlagSet) {
 	fs.Float64Var(&o.GoawayChance, "goaway-chance", 0,
 		"Probability, from 0 to 0.02, that a response tells an HTTP/2 client to open a new connection, so that replicas share the load; 0.001 is a good value")
 	fs.StringVar(&f.debugAddr, "debug-addr", "",
-		"Serve a page at this address that shows the proxy's caches and clients; :8080 is on loopback only. The page requires no credentials, and "+
+		"Serve a page that shows the proxy's caches and clients, and profiles, at this address; :8080 is on loopback only. The page requires no credentials, and "+
 			"shows users and changes of objects, except the values of Secrets and environment variables")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Log more details")
 	fs.BoolVar(&f.check, "check-arguments", false, "Check the arguments and end, without an upstream")
