@@ -79,7 +79,8 @@ const clock = t => new Date(t).toLocaleTimeString();
 // age is coarse, so that the row of a healthy informer does not change every second.
 const age = (now, t) => !t ? "never" : between(now, t) < 120 ? "< 2 min" : since(now, t);
 
-// charts draws what the server has recorded: a point for every ten seconds, the newest at the right.
+// charts draws what the server has recorded: a point for every ten seconds, the newest at the
+// right.
 function charts(all) {
   return el("div", {"data-key": "charts"}, el("h3", {}, "Last half hour"), el("div", {class: "charts"}, all.map(s => {
     const write = s.bytes ? bytes : figure, most = Math.max(...s.points, 0), last = s.points.at(-1) ?? 0;
@@ -185,7 +186,8 @@ narrow.addEventListener("change", () => { for (const r of rows.values()) r.detai
 // show shows the items of one table, in their order.
 function show(list, now, items, details, of) {
   let at = list.firstChild;
-  const keep = list.contains(getSelection().anchorNode) && !getSelection().isCollapsed; // what is selected stays where it is
+  // Rows do not move while a part of them is selected.
+  const keep = list.contains(getSelection().anchorNode) && !getSelection().isCollapsed;
   for (const item of items) {
     let r = rows.get(item.id);
     if (!r) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -34,9 +35,9 @@ type panel struct {
 	Panels  []panel
 }
 
-func readDashboard(t *testing.T) (d dashboard) {
+func readDashboard(t *testing.T, folder string) (d dashboard) {
 	t.Helper()
-	raw, err := os.ReadFile(dashboardFile)
+	raw, err := os.ReadFile(file(folder, "dashboard.json"))
 	check.NoError(t, err)
 	check.NoError(t, json.Unmarshal(raw, &d))
 	return d
@@ -54,55 +55,61 @@ func (d *dashboard) variables(text string) string {
 }
 
 // TestDashboard runs a Prometheus server that scrapes a process with a typed informer and a drop-in
-// informer. It checks that each query of the dashboard returns data of both informers, and that the
-// dashboard's variables have values. It also checks that the alert rules can be evaluated and that
-// no alert fires.
+// informer, and one that scrapes a proxy with a client. It checks that each query of the dashboards
+// returns data, and that the dashboards' variables have values. It also checks that the alert rules
+// can be evaluated and that no alert fires.
 func TestDashboard(t *testing.T) {
-	d := readDashboard(t)
-	p := startPrometheus(t, informers(t))
-	for _, v := range d.Templating.List {
-		if v.Type == "query" {
-			p.until("there are values of "+v.Name, func() error {
-				if len(p.values(d.variables(v.Definition))) == 0 {
-					return errors.New("there are none")
+	for folder, m := range monitored {
+		t.Run(folder, func(t *testing.T) {
+			d := readDashboard(t, folder)
+			p := startPrometheus(t, folder, m.start(t))
+			for _, v := range d.Templating.List {
+				if v.Type == "query" {
+					p.until("there are values of "+v.Name, func() error {
+						if len(p.values(d.variables(v.Definition))) == 0 {
+							return errors.New("there are none")
+						}
+						return nil
+					})
 				}
-				return nil
-			})
-		}
+			}
+			if names := p.values(m.names); !slices.Equal(names, m.want) {
+				t.Errorf("%s are %q", m.names, names)
+			}
+			queries := 0
+			for _, panel := range d.Panels {
+				for _, target := range panel.Targets {
+					queries++
+					p.until(fmt.Sprintf("%s has data: %s", panel.Title, target.Expr), func() error {
+						return checkSeries(p.query(d.variables(target.Expr)), target.LegendFormat, m.label, m.series)
+					})
+				}
+			}
+			if queries < m.queries {
+				t.Errorf("%d queries", queries)
+			}
+			p.until("the rules are well", func() error { return p.checkRules(m.rules) })
+		})
 	}
-	if names := p.values("label_values(weir_informer_synced, name)"); !slices.Equal(names, []string{"*v1.Pod", "pods"}) {
-		t.Errorf("informers %q", names)
-	}
-	queries := 0
-	for _, panel := range d.Panels {
-		for _, target := range panel.Targets {
-			queries++
-			p.until(fmt.Sprintf("%s has data: %s", panel.Title, target.Expr), func() error {
-				return checkSeries(p.query(d.variables(target.Expr)), target.LegendFormat)
-			})
-		}
-	}
-	if queries < 25 {
-		t.Errorf("%d queries", queries)
-	}
-	p.until("the rules are well", p.checkRules)
 }
 
+var legendLabel = regexp.MustCompile(`{{(\w+)}}`)
+
 // checkSeries returns an error if there are no series, or if a label that the legend uses is
-// missing. If the legend uses the label called name, both informers must have a series.
-func checkSeries(series []map[string]string, legend string) error {
+// missing. If the legend uses the given label, there must be a series for each of the values.
+func checkSeries(series []map[string]string, legend, label string, values []string) error {
 	if len(series) == 0 {
 		return errors.New("no data")
 	}
-	for _, label := range []string{"name", "instance", "handler", "purpose", "reason", "verb"} {
-		if strings.Contains(legend, "{{"+label+"}}") && series[0][label] == "" {
-			return fmt.Errorf("no label %s", label)
+	for _, used := range legendLabel.FindAllStringSubmatch(legend, -1) {
+		if series[0][used[1]] == "" {
+			return fmt.Errorf("no label %s", used[1])
 		}
 	}
-	if strings.Contains(legend, "{{name}}") {
-		for _, name := range []string{"pods", "*v1.Pod"} {
-			if !slices.ContainsFunc(series, func(s map[string]string) bool { return s["name"] == name }) {
-				return fmt.Errorf("nothing of %s", name)
+	if strings.Contains(legend, "{{"+label+"}}") {
+		for _, value := range values {
+			if !slices.ContainsFunc(series, func(s map[string]string) bool { return s[label] == value }) {
+				return fmt.Errorf("nothing of %s", value)
 			}
 		}
 	}
@@ -111,7 +118,7 @@ func checkSeries(series []map[string]string, legend string) error {
 
 // checkRules returns an error if an alert rule cannot be evaluated, or if an alert is pending or
 // fires.
-func (p *prometheus) checkRules() error {
+func (p *prometheus) checkRules(least int) error {
 	var data struct {
 		Groups []struct {
 			Rules []struct {
@@ -120,7 +127,7 @@ func (p *prometheus) checkRules() error {
 		}
 	}
 	p.get("rules", nil, &data)
-	if len(data.Groups) != 1 || len(data.Groups[0].Rules) < 9 {
+	if len(data.Groups) != 1 || len(data.Groups[0].Rules) < least {
 		return fmt.Errorf("%+v", data)
 	}
 	for _, r := range data.Groups[0].Rules {
@@ -134,21 +141,23 @@ func (p *prometheus) checkRules() error {
 // TestPanels checks that each panel has a unique ID, a title and a query, and that no panel covers
 // another.
 func TestPanels(t *testing.T) {
-	d := readDashboard(t)
-	ids := map[int]bool{}
-	taken := map[[2]int]string{}
-	for _, panel := range d.Panels {
-		if ids[panel.ID] || panel.Title == "" || panel.Type != "row" && len(panel.Targets) == 0 {
-			t.Errorf("%+v", panel)
-		}
-		ids[panel.ID] = true
-		at := panel.GridPos
-		for x := at.X; x < at.X+at.W; x++ {
-			for y := at.Y; y < at.Y+at.H; y++ {
-				if other := taken[[2]int{x, y}]; other != "" || x >= 24 {
-					t.Fatalf("%s is over %q at %d, %d", panel.Title, other, x, y)
+	for folder := range monitored {
+		d := readDashboard(t, folder)
+		ids := map[int]bool{}
+		taken := map[[2]int]string{}
+		for _, panel := range d.Panels {
+			if ids[panel.ID] || panel.Title == "" || panel.Type != "row" && len(panel.Targets) == 0 {
+				t.Errorf("%s: %+v", folder, panel)
+			}
+			ids[panel.ID] = true
+			at := panel.GridPos
+			for x := at.X; x < at.X+at.W; x++ {
+				for y := at.Y; y < at.Y+at.H; y++ {
+					if other := taken[[2]int{x, y}]; other != "" || x >= 24 {
+						t.Fatalf("%s: %s is over %q at %d, %d", folder, panel.Title, other, x, y)
+					}
+					taken[[2]int{x, y}] = panel.Title
 				}
-				taken[[2]int{x, y}] = panel.Title
 			}
 		}
 	}

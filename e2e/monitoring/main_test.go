@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -25,11 +26,22 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
 
-const (
-	dashboardFile = "../../deploy/informers/dashboard.json"
-	rulesFile     = "../../deploy/informers/rules.yaml"
-	rulesTestFile = "../../deploy/informers/rules_test.yaml"
-)
+// monitored are the programs for which deploy has a dashboard and alert rules, by folder.
+var monitored = map[string]struct {
+	start   func(*testing.T) (address string) // starts a program, and returns the address of its metrics
+	queries int                               // the dashboard has at least as many queries
+	rules   int                               // there are at least as many rules
+	names   string                            // the query of a dashboard's variable, and
+	want    []string                          // its values
+	label   string                            // each series of a legend with this label must include
+	series  []string                          // these values
+}{
+	"informers": {informers, 25, 9, "label_values(weir_informer_synced, name)", []string{"*v1.Pod", "pods"}, "name", []string{"*v1.Pod", "pods"}},
+	"proxy":     {proxies, 20, 8, "label_values(weir_proxy_current, resource)", []string{"configmaps", "pods"}, "resource", []string{"pods"}},
+}
+
+// file returns the path of a file of a folder of deploy.
+func file(folder, name string) string { return filepath.Join("../../deploy", folder, name) }
 
 func run(t *testing.T, what func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())

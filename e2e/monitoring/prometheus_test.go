@@ -35,12 +35,12 @@ scrape_configs:
     static_configs: [{targets: [%q]}]
 `
 
-// startPrometheus starts a Prometheus server that scrapes an address, and stops it when the test
-// ends.
-func startPrometheus(t *testing.T, scraped string) *prometheus {
+// startPrometheus starts a Prometheus server with the rules of a folder of deploy. It scrapes an
+// address, and stops when the test ends.
+func startPrometheus(t *testing.T, folder, scraped string) *prometheus {
 	t.Helper()
 	binary := testenv.Program(t, "prometheus", "prometheus")
-	rules, err := filepath.Abs(rulesFile)
+	rules, err := filepath.Abs(file(folder, "rules.yaml"))
 	check.NoError(t, err)
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
