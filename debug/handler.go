@@ -37,6 +37,8 @@ const (
 	// object. Each history uses the goroutine of its request, and a cursor that reads all changes of
 	// the object's store.
 	maxHistories = 8
+	// maxOpen limits the IDs in a request for a stream. The page opens at most 20 rows.
+	maxOpen = 100
 	// streamEvery is the interval at which an open page receives a report.
 	streamEvery = time.Second
 	// writeTimeout limits the wait for a client that does not read.
@@ -52,7 +54,8 @@ const policy = "default-src 'none'; style-src 'self'; img-src data:; script-src 
 //
 //	/informers                                     everything
 //	/stream?open=ID&open=…                         once a second, as server-sent events: a summary of
-//	                                               everything, and the details of what has these IDs
+//	                                               everything, and the details of what has these
+//	                                               IDs, at most 100
 //	/history?informer=NAME&key=NAMESPACE/NAME      the changes of one object in the change log
 //	/history?informer=NAME&key=…&for=30s           also changes of the next 30 s; at most 5 minutes
 //	/history/stream?informer=NAME&key=…            the same as server-sent events, without an end
@@ -188,6 +191,7 @@ func serveStream(w http.ResponseWriter, r *http.Request, reportNow func(open fun
 		return
 	}
 	open := r.URL.Query()["open"]
+	open = open[:min(len(open), maxOpen)]
 	isOpen := func(id string) bool { return slices.Contains(open, id) }
 	tick := time.Tick(streamEvery)
 	for to.send(reportNow(isOpen)) == nil {

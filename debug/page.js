@@ -35,11 +35,10 @@ function fill(parent, children) {
   }
   while (at) { const next = at.nextSibling; at.remove(); at = next; }
 }
-// isSelected reports whether the user's selection starts or ends in a node.
-function isSelected(node) {
-  const s = getSelection();
-  return !s.isCollapsed && (node.contains(s.anchorNode) || node.contains(s.focusNode));
-}
+// The nodes in which the user's selection starts and ends, at the start of an update. To ask for the
+// selection after each change would cause a layout each time.
+let ends = [];
+const isSelected = node => ends.some(end => node.contains(end));
 // move moves a child without losing the focus.
 function move(parent, child, before) {
   if (parent.moveBefore && child.parentNode === parent) return parent.moveBefore(child, before);
@@ -186,8 +185,7 @@ narrow.addEventListener("change", () => { for (const r of rows.values()) r.detai
 // show shows the items of one table, in their order.
 function show(list, now, items, details, of) {
   let at = list.firstChild;
-  // Rows do not move while a part of them is selected.
-  const keep = list.contains(getSelection().anchorNode) && !getSelection().isCollapsed;
+  const keep = isSelected(list); // rows do not move while a part of them is selected
   for (const item of items) {
     let r = rows.get(item.id);
     if (!r) {
@@ -258,7 +256,7 @@ const sum = (all, f) => all.reduce((n, one) => n + f(one), 0);
 const seatsText = seats => `Seats: ${count(sum(seats, s => s.taken))} taken, ${counted(sum(seats, s => s.waiting), "request", "requests")} waiting`;
 
 function proxyHeading(now, p) {
-  const watchers = p.watchers || [];
+  const watchers = p.watchers || [], seats = (p.seats || []).filter(s => s.taken || s.waiting);
   return [facts([
     ["clients", `${counted(p.connections, "connection", "connections")}, ${counted(p.longRunning, "long-running request", "long-running requests")}, ${bytes(p.watchBytes)}; ${counted(p.forwardedWatches, "watch", "watches")} forwarded`],
     ["upstream", `${counted(p.lists, "list", "lists")}, ${counted(p.watches, "watch", "watches")}, ${bytes(p.receivedBytes)} received; ${counted(p.forwarded, "request", "requests")} forwarded, ${count(p.unanswered)} not answered`],
@@ -266,9 +264,9 @@ function proxyHeading(now, p) {
     ["revoked", p.revokedWatches && counted(p.revokedWatches, "watch", "watches")],
   ]), charts(p.series || []), el("details", {"data-key": "forwarded"}, el("summary", {}, `Forwarded requests, and why (${count(p.forwarded)})`),
     el("ul", {}, (p.forwardedFor || []).filter(f => f.count).map(f => el("li", {}, `${count(f.count)}: ${f.name}`)))),
-  el("details", {"data-key": "seats"}, el("summary", {}, seatsText(p.seats || [])), el("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "seats"}, el("table", {},
+  el("details", {"data-key": "seats"}, el("summary", {}, seatsText(seats)), !seats.length ? el("p", {}, "All seats are free.") : el("table", {},
     el("thead", {}, el("tr", {}, ["For", "Priority level", "Taken", "Waiting"].map((h, n) => el("th", {scope: "col", class: n > 1 && "n"}, h)))),
-    el("tbody", {}, (p.seats || []).map(s => el("tr", {}, el("td", {}, s.of), el("td", {}, s.level), el("td", {class: "n"}, count(s.taken)), el("td", {class: "n"}, count(s.waiting)))))))),
+    el("tbody", {}, seats.map(s => el("tr", {}, el("td", {}, s.of), el("td", {}, s.level), el("td", {class: "n"}, count(s.taken)), el("td", {class: "n"}, count(s.waiting))))))),
   watchers.length ? el("details", {"data-key": "callers"}, el("summary", {}, `Callers that watch (${watchers.length} groups)`), el("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "callers that watch"}, el("table", {},
     el("thead", {}, el("tr", {}, ["Watches", "Of", "User", "Client", "Oldest"].map((h, n) => el("th", {scope: "col", class: n ? "" : "n"}, h)))),
     el("tbody", {}, watchers.map(w => el("tr", {}, el("td", {class: "n"}, count(w.count)), el("td", {}, [w.resource, w.namespace && "in " + w.namespace, w.selector].filter(Boolean).join(" ")),
@@ -393,6 +391,8 @@ let stream = null, pending = 0, latest = null;
 
 function update(r) {
   latest = r;
+  const s = getSelection();
+  ends = s.isCollapsed ? [] : [s.anchorNode, s.focusNode];
   const now = r.time, proxies = r.proxies || [];
   summary([...proxies.flatMap(p => p.resources), ...r.informers], r.process.program);
   if (document.hidden) return; // only the title is visible

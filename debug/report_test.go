@@ -228,3 +228,15 @@ func TestPanicPasses(t *testing.T) {
 		check.Equal(t, standing(), string(kindPanic), "after another panic")
 	})
 }
+
+// TestOpenIsBounded checks that a stream ignores IDs above maxOpen.
+func TestOpenIsBounded(t *testing.T) {
+	url := mounted(t)
+	for others, want := range map[int]bool{maxOpen - 1: true, maxOpen: false} {
+		_, next, end := listen(t, url+"stream?"+strings.Repeat("open=x&", others)+"open=informer+secrets+%3Cb%3E")
+		var r report
+		next(&r)
+		check.Equal(t, r.Informers[0].Reflectors != nil, want, "details after %d other IDs", others)
+		end()
+	}
+}

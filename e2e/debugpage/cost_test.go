@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 
 	"github.com/weirproject/weir/internal/testing/check"
@@ -20,9 +18,8 @@ import (
 // measured is how long BenchmarkPage measures a page.
 const measured = 30 * time.Second
 
-// BenchmarkPage measures the CPU time of an open page, in per cent of a core: of all processes of
-// Chromium, of the page's main thread, and of all processes while an empty page is open. Run it with
-// -benchtime 1x.
+// BenchmarkPage measures the CPU time of all processes of Chromium, in per cent of a core, while a
+// page is open, and while an empty page is open. Run it with -benchtime 1x.
 func BenchmarkPage(b *testing.B) {
 	for _, informers := range []int{102, 1000} {
 		b.Run(fmt.Sprintf("informers=%d", informers), func(b *testing.B) {
@@ -31,13 +28,12 @@ func BenchmarkPage(b *testing.B) {
 			chrome := chromedp.FromContext(in).Browser.Process().Pid
 			for range b.N {
 				empty := open(b, in, "about:blank", 1440, 900, false)
-				idle, _ := usage(b, empty, chrome)
+				idle := usage(b, empty, chrome)
 				empty.close()
 				p := open(b, in, page, 1440, 900, false)
 				p.says("document.getElementById('summary')", fmt.Sprintf("7 of %s need attention", strings.Replace(strconv.Itoa(informers), "1000", "1,000", 1)))
-				all, thread := usage(b, p, chrome)
+				all := usage(b, p, chrome)
 				b.ReportMetric(all, "%core-chromium")
-				b.ReportMetric(thread, "%core-page")
 				b.ReportMetric(idle, "%core-empty")
 				b.ReportMetric(value[float64](p, "(() => { const began = performance.now(); update(latest); document.body.offsetHeight; return performance.now() - began; })()"), "ms/update")
 				p.close()
@@ -47,27 +43,14 @@ func BenchmarkPage(b *testing.B) {
 	}
 }
 
-// usage measures how much of a core all processes of Chromium use, and the main thread of a page.
-func usage(b *testing.B, p *tab, chrome int) (all, thread float64) {
+// usage measures how much of a core all processes of Chromium use while a page is open, in per cent.
+func usage(b *testing.B, p *tab, chrome int) float64 {
 	b.Helper()
-	_, err := chromedp.Call(p.ctx, performance.Enable, performance.EnableParams{})
-	check.NoError(b, err)
-	tasks := func() (seconds float64) {
-		got, err := chromedp.Call(p.ctx, performance.GetMetrics, cdp.Empty{})
-		check.NoError(b, err)
-		for _, m := range got.Metrics {
-			if m.Name == "TaskDuration" {
-				seconds = m.Value
-			}
-		}
-		return seconds
-	}
-	began, before, inTasks := time.Now(), processorTime(b, chrome), tasks()
+	began, before := time.Now(), processorTime(b, chrome)
 	wait, cancel := context.WithTimeout(p.ctx, measured)
 	defer cancel()
 	<-wait.Done()
-	inTasks, after, took := tasks()-inTasks, processorTime(b, chrome), time.Since(began)
-	return 100 * (after - before).Seconds() / took.Seconds(), 100 * inTasks / took.Seconds()
+	return 100 * (processorTime(b, chrome) - before).Seconds() / time.Since(began).Seconds()
 }
 
 // processorTime returns the CPU time of a process and its descendants.

@@ -102,6 +102,15 @@ func TestCrowd(t *testing.T) {
 	page := crowd(t, 102)
 	in := browser(t)
 	t.Run("order", func(t *testing.T) { order(t, open(t, in, page, 1440, 900, false), page) })
+	t.Run("phone", func(t *testing.T) {
+		p := open(t, in, page, 390, 844, true)
+		p.expand("deployments")
+		p.says(details("deployments"), "reconcileUnderLock")
+		p.do(script(row("deployments") + ".scrollIntoView()"))
+		p.shoot("debug-phone.png")
+		p.well(page)
+		p.close()
+	})
 	t.Run("in place", func(t *testing.T) { inPlace(t, open(t, in, page, 1440, 900, false)) })
 	t.Run("filter", func(t *testing.T) { filters(t, open(t, in, page, 1440, 900, false)) })
 	t.Run("keyboard", func(t *testing.T) { byKeyboard(t, open(t, in, page, 1440, 900, false)) })
@@ -124,7 +133,7 @@ func order(t *testing.T, p *tab, page string) {
 	if names[7] != "team-00/pods" || names[101] != "team-94/secrets" {
 		t.Errorf("the healthy informers are %q to %q", names[7], names[101])
 	}
-	p.shoot("crowd.png")
+	p.shoot("debug.png")
 	for n, want := range unhealthy {
 		// The link opens the row and moves the focus to it.
 		p.do(script(fmt.Sprintf("document.querySelectorAll('#attention a')[%d].click()", n)))
