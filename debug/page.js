@@ -35,8 +35,8 @@ function fill(parent, children) {
   }
   while (at) { const next = at.nextSibling; at.remove(); at = next; }
 }
-// The nodes in which the user's selection starts and ends, at the start of an update. To ask for the
-// selection after each change would cause a layout each time.
+// The nodes in which the user's selection starts and ends, at the start of an update. To ask for
+// the selection after each change would cause a layout each time.
 let ends = [];
 const isSelected = node => ends.some(end => node.contains(end));
 // move moves a child without losing the focus.

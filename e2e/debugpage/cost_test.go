@@ -43,7 +43,8 @@ func BenchmarkPage(b *testing.B) {
 	}
 }
 
-// usage measures how much of a core all processes of Chromium use while a page is open, in per cent.
+// usage measures how much of a core all processes of Chromium use while a page is open, in per
+// cent.
 func usage(b *testing.B, p *tab, chrome int) float64 {
 	b.Helper()
 	began, before := time.Now(), processorTime(b, chrome)

@@ -28,13 +28,14 @@ func TestMain(m *testing.M) {
 
 // monitored are the programs for which deploy has a dashboard and alert rules, by folder.
 var monitored = map[string]struct {
-	start   func(*testing.T) (address string) // starts a program, and returns the address of its metrics
-	queries int                               // the dashboard has at least as many queries
-	rules   int                               // there are at least as many rules
-	names   string                            // the query of a dashboard's variable, and
-	want    []string                          // its values
-	label   string                            // each series of a legend with this label must include
-	series  []string                          // these values
+	// start starts a program, and returns the address of its metrics.
+	start   func(*testing.T) (address string)
+	queries int      // the dashboard has at least as many queries
+	rules   int      // there are at least as many rules
+	names   string   // the query of a dashboard's variable, and
+	want    []string // its values
+	label   string   // each series of a legend with this label must include
+	series  []string // these values
 }{
 	"informers": {informers, 25, 9, "label_values(weir_informer_synced, name)", []string{"*v1.Pod", "pods"}, "name", []string{"*v1.Pod", "pods"}},
 	"proxy":     {proxies, 20, 8, "label_values(weir_proxy_current, resource)", []string{"configmaps", "pods"}, "resource", []string{"pods"}},

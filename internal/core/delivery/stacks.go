@@ -31,7 +31,8 @@ func (r *Registration) label() string { return fmt.Sprintf("%p", r) }
 // about 10 µs per goroutine, so the caller should limit how often it calls Stacks.
 func Stacks() func(*Registration) string {
 	var all bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil { // cannot happen: the buffer accepts all
+	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
+		// cannot happen: the buffer accepts every write
 		return func(*Registration) string { return "" }
 	}
 	byLabel := map[string]string{}

@@ -51,8 +51,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestProfiles checks that the server serves profiles, but not the command line, and that it refuses
-// a host name that may resolve to the loopback address.
+// TestProfiles checks that the server serves profiles, but not the command line, and that it
+// refuses a host name that may resolve to the loopback address.
 func TestProfiles(t *testing.T) {
 	web := httptest.NewServer(newDebugServer().Handler)
 	defer web.Close()
