@@ -174,7 +174,7 @@ func (w *world) throughProxy(t *testing.T, p *tab) {
 	p.says(details("configmaps v1"), "before ADDED", "~ data.colour: red -> blue")
 	p.do(script(row("configmaps v1")+".querySelector('button').click()"), script("scrollTo(0, 0)"))
 	if *screenshots != "" {
-		p.shows("document.querySelector('#proxies polyline').getAttribute('points').split(' ').length > 6")
+		p.shows("document.querySelector('#proxies polyline').getAttribute('points')?.split(' ').length > 6")
 	}
 	p.shoot("debug-proxy.png")
 	p.well(w.page)
