@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/weirproject/weir/internal/core/columns"
 )
 
 // crdDefinition is the part of a CustomResourceDefinition that this server reads. The server does
@@ -46,6 +48,7 @@ type definitionVersion struct {
 	SelectableFields []struct {
 		JSONPath string `json:"jsonPath"`
 	} `json:"selectableFields,omitempty"`
+	AdditionalPrinterColumns []columns.Definition `json:"additionalPrinterColumns,omitempty"`
 }
 
 type definitionScale struct {
@@ -84,6 +87,7 @@ func (d *crdDefinition) resources() []Resource {
 			Namespaced:           d.Spec.Scope == "Namespaced",
 			Status:               v.Subresources.Status != nil,
 			Schema:               v.Schema.OpenAPIV3Schema,
+			columns:              v.AdditionalPrinterColumns,
 		}
 		if scale := v.Subresources.Scale; scale != nil {
 			r.Scale = &Scale{scale.SpecReplicasPath, scale.StatusReplicasPath, scale.LabelSelectorPath}

@@ -38,7 +38,11 @@ func widgetDefinition() *unstructured.Unstructured {
 			"versions": []any{
 				map[string]any{"name": "v1beta1", "served": true, "storage": false},
 				map[string]any{"name": "v1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
-					"selectableFields": []any{map[string]any{"jsonPath": ".spec.color"}}},
+					"selectableFields": []any{map[string]any{"jsonPath": ".spec.color"}},
+					"additionalPrinterColumns": []any{
+						map[string]any{"name": "Colour", "type": "string", "jsonPath": ".spec.color"},
+						map[string]any{"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": int64(1)},
+					}},
 				map[string]any{"name": "v0", "served": false, "storage": false},
 			},
 		},
@@ -72,6 +76,28 @@ func defineWidgets(t *testing.T, ts *testServer, names ...string) dynamic.Resour
 		}
 	}
 	return client
+}
+
+// TestPrinterColumns checks that Tables of custom resources have the columns that the version
+// defines, and Name and Age if it defines none.
+func TestPrinterColumns(t *testing.T) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		defineWidgets(t, ts, "blue")
+		for version, want := range map[string]string{"v1": "Name blue, Colour blue, Size 1152921504606846976, ", "v1beta1": "Name blue, Age 0s, "} {
+			var table metav1.Table
+			d := json.NewDecoder(bytes.NewReader(ts.do(http.MethodGet, "/apis/example.com/"+version+"/widgets", nil, "Accept", acceptTable).body))
+			d.UseNumber()
+			check.NoError(t, d.Decode(&table))
+			got := ""
+			for i, d := range table.ColumnDefinitions {
+				got += fmt.Sprintf("%s %v, ", d.Name, table.Rows[0].Cells[i])
+			}
+			check.Equal(t, got, want, "%s", version)
+			if version == "v1" {
+				check.Equal(t, table.ColumnDefinitions[2].Priority, 1, "priority of Size")
+			}
+		}
+	})
 }
 
 func TestCustomResources(t *testing.T) {

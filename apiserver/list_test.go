@@ -326,9 +326,9 @@ func TestTables(t *testing.T) {
 		for _, d := range table.ColumnDefinitions {
 			columns = append(columns, d.Name)
 		}
-		check.Equal(t, strings.Join(columns, " "), "Name Ready Status Restarts IP Node Age", "columns")
+		check.Equal(t, strings.Join(columns, " "), "Name Ready Status Restarts Age IP Node Nominated Node Readiness Gates", "columns")
 		row := table.Rows[0]
-		if len(row.Cells) != len(columns) || row.Cells[1] != "2/2" || row.Cells[2] != "Running" || row.Cells[6] == "" {
+		if len(row.Cells) != len(columns) || row.Cells[1] != "2/2" || row.Cells[2] != "Running" || row.Cells[4] == "" {
 			t.Errorf("cells %v", row.Cells)
 		}
 		var p metav1.PartialObjectMetadata

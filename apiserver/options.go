@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/internal/core/columns"
 )
 
 // Options configure a Server. The zero value configures a server that serves the built-in kinds
@@ -63,4 +65,6 @@ type Resource struct {
 	Schema map[string]any
 	// SelectableFields are field paths, such as "spec.color", that field selectors may name.
 	SelectableFields []string
+
+	columns []columns.Definition // of a Table; none: Name and Age
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/core/columns"
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
@@ -43,7 +44,10 @@ func (s *Server) newServedResource(r Resource, goType reflect.Type, how strategy
 		Namespaced:           r.Namespaced,
 		Custom:               how.custom,
 		Type:                 goType,
-		Columns:              columns[r.GroupVersion().WithKind(r.Kind)],
+		Columns:              columns.Of(r.GroupVersion().WithKind(r.Kind)),
+	}
+	if how.custom {
+		served.Columns = columns.Custom(r.columns)
 	}
 	if goType != nil {
 		served.Fields = watchcache.BuiltinFields(served.GroupVersionKind())

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/core/columns"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -31,9 +32,9 @@ type Resource struct {
 	// StoredAs is the apiVersion inside stored JSON objects, if it differs from the served one. Empty:
 	// it does not differ.
 	StoredAs string
-	// Columns are the columns of a Table between Name and Age. To fill them, the cache decodes
-	// objects.
-	Columns []Column
+	// Columns are the columns of a Table. To fill them, the cache decodes objects. nil: Name and Age,
+	// without decoding.
+	Columns *columns.Set
 
 	conversion conversion
 }

@@ -5,44 +5,21 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1beta3 "k8s.io/api/flowcontrol/v1beta3"
-	"k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/columns"
 	"github.com/weirproject/weir/internal/core/wire"
 )
-
-// Column is one column of a Table, between Name and Age.
-type Column struct {
-	Name string
-	Type string // string, integer, …: see metav1.TableColumnDefinition
-	// Wide columns are shown only with -o wide.
-	Wide bool
-	// Cell returns the cell of a decoded object, which it must not modify. It must be safe for
-	// concurrent use.
-	Cell func(object any) any
-}
-
-// columns returns the column definitions of a resource.
-func (r *Resource) columns() []metav1.TableColumnDefinition {
-	out := []metav1.TableColumnDefinition{{Name: "Name", Type: "string", Format: "name", Description: "Name of the object."}}
-	for _, c := range r.Columns {
-		d := metav1.TableColumnDefinition{Name: c.Name, Type: c.Type}
-		if c.Wide {
-			d.Priority = 1
-		}
-		out = append(out, d)
-	}
-	return append(out, metav1.TableColumnDefinition{Name: "Age", Type: "string", Description: "Time since the object was created."})
-}
 
 // row returns the table row of one object.
 func (rep *representation) row(raw []byte) (metav1.TableRow, error) {
@@ -50,17 +27,14 @@ func (rep *representation) row(raw []byte) (metav1.TableRow, error) {
 	if err != nil {
 		return metav1.TableRow{}, err
 	}
-	row := metav1.TableRow{Cells: []any{p.Name}}
-	if len(rep.resource.Columns) > 0 {
-		object, err := rep.codec.DecodeShared(raw, nil)
-		if err != nil {
+	row := metav1.TableRow{}
+	object := any(p)
+	if rep.resource.Columns != nil {
+		if object, err = rep.codec.DecodeShared(raw, nil); err != nil {
 			return row, err
 		}
-		for _, c := range rep.resource.Columns {
-			row.Cells = append(row.Cells, c.Cell(object))
-		}
 	}
-	row.Cells = append(row.Cells, table.ConvertToHumanReadableDateType(p.CreationTimestamp))
+	row.Cells = rep.resource.columns().Cells(object, time.Now())
 	switch rep.rowObject {
 	case metav1.IncludeNone:
 	case metav1.IncludeObject:
@@ -87,11 +61,19 @@ func (rep *representation) whole(raw []byte) ([]byte, error) {
 	return wire.AppendObject(nil, wire.JSON, rep.resource.typeMeta(), object), nil
 }
 
+// columns returns the columns of the resource, by default Name and Age.
+func (r *Resource) columns() *columns.Set {
+	if r.Columns == nil {
+		return columns.Of(schema.GroupVersionKind{})
+	}
+	return r.Columns
+}
+
 func (rep *representation) newTable() *metav1.Table {
 	tm := rep.typeMeta()
 	return &metav1.Table{
 		TypeMeta:          metav1.TypeMeta{APIVersion: tm.APIVersion, Kind: tm.Kind},
-		ColumnDefinitions: rep.resource.columns(),
+		ColumnDefinitions: rep.resource.columns().Definitions(),
 		Rows:              []metav1.TableRow{},
 	}
 }
