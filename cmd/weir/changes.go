@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/weirproject/weir"
@@ -18,14 +16,6 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/tools/command"
 )
-
-// The columns after a pod's name, and the additional columns of -o wide.
-var (
-	podColumns  = []string{"PHASE", "READY", "NODE"}
-	wideColumns = []string{"RESTARTS", "IP"}
-)
-
-var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
 
 // changes prints the events after the first sync. handle may run at the same time as one of the
 // other methods. No two of the other methods may run at the same time.
@@ -96,7 +86,8 @@ func (c *changes[T]) summary() string {
 // printRow prints an event as a row of the table. With --diff it prints the changed fields below
 // the row.
 func (c *changes[T]) printRow(e weir.Event[T]) error {
-	more, err := c.more(e.Item())
+	now := time.Now()
+	more, err := c.more(e.Item(), now)
 	if err != nil {
 		return err
 	}
@@ -111,7 +102,7 @@ func (c *changes[T]) printRow(e weir.Event[T]) error {
 		}
 	}
 	item := e.Item()
-	at := time.Now().Format("15:04:05.000")
+	at := now.Format("15:04:05.000")
 	return c.sheet.row(c.sheet.cells(at, e.Type.String(), item.Namespace(), c.shown(item), more), below)
 }
 
@@ -136,24 +127,7 @@ func (c *changes[T]) fit(first []string) {
 			name = n
 		}
 	}
-	more := slices.Clone(first)
-	if len(more) > 0 {
-		more[0] = string(corev1.PodSucceeded) // the longest phase
-	}
-	c.sheet.fit(c.sheet.cells("15:04:05.000", weir.Updated.String(), namespace, name, more)...)
-}
-
-// more returns the cells after the name. It decodes pods to get their cells, and returns nil for
-// other kinds.
-func (c *changes[T]) more(item weir.Item[T]) ([]string, error) {
-	if c.w.resource.Kind != podKind {
-		return nil, nil
-	}
-	pod, err := podOf(item, c.inf.Encoding())
-	if err != nil {
-		return nil, err
-	}
-	return podCells(pod, c.format.output == outputWide), nil
+	c.sheet.fit(c.sheet.cells("15:04:05.000", weir.Updated.String(), namespace, name, first)...)
 }
 
 // name returns the object's name in kubectl's form: "pod/web-0", "deployment.apps/web".

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/core/columns"
 	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/store"
@@ -27,6 +28,7 @@ type watch struct {
 	namespace string // "" is all
 	expected  int    // objects, or 0 if the number is not known in advance
 	sheet     *sheet
+	columns   *columns.Set // nil if the output is not a table
 	err       io.Writer
 	said      error // the sentinel of the last printed error; nil if none
 }

@@ -14,8 +14,9 @@ import (
 // sheet prints the changes of all resources that are watched together, as one table. It is safe for
 // concurrent use: writes do not interleave.
 type sheet struct {
-	several    bool // more than one resource: each name starts with its kind
-	namespaced bool // at least one resource has namespaces
+	several    bool     // more than one resource: each name starts with its kind
+	namespaced bool     // at least one resource has namespaces
+	columns    []string // after the name: those of all resources, first of the one with the most
 	header     []string
 
 	mu     sync.Mutex
@@ -30,17 +31,18 @@ type sheet struct {
 func newSheet(out io.Writer, watches ...*watch) *sheet {
 	s := &sheet{several: len(watches) > 1, out: checkedWriter{out, make(chan error, 1)}, width: terminalWidth(out), colour: coloured(out)}
 	s.table = &table{out: s.out, limit: s.width}
-	var columns []string
+	var columns [][]string
 	for _, w := range watches {
 		s.namespaced = s.namespaced || w.resource.Namespaced
-		if w.resource.Kind == podKind {
-			columns = podColumns
-			if w.output == outputWide {
-				columns = slices.Concat(podColumns, wideColumns)
-			}
+		columns = append(columns, w.headers())
+	}
+	slices.SortStableFunc(columns, func(a, b []string) int { return len(b) - len(a) })
+	for _, header := range slices.Concat(columns...) {
+		if !slices.Contains(s.columns, header) {
+			s.columns = append(s.columns, header)
 		}
 	}
-	s.header = s.cells("TIME", "EVENT", "NAMESPACE", "NAME", columns)
+	s.header = s.cells("TIME", "EVENT", "NAMESPACE", "NAME", s.columns)
 	return s
 }
 

@@ -72,7 +72,7 @@ func newWatch() *cobra.Command {
 	fs.StringVarP(&f.selector, "selector", "l", "", "Label selector, such as app=web,tier!=cache")
 	fs.StringVar(&f.fieldSelector, "field-selector", "", "Field selector, such as spec.nodeName=node-7")
 	fs.StringVarP(&f.output, "output", "o", "", "Output format: json for a line of JSON per change, yaml, name, jsonpath=TEMPLATE,\n"+
-		"custom-columns=HEADER:PATH,..., wide for more columns of pods; empty: a table")
+		"custom-columns=HEADER:PATH,..., wide for more columns; empty: a table")
 	fs.BoolVarP(&f.watch, "watch", "w", true, "Accepted because kubectl has this flag; this command always watches")
 	fs.BoolVar(&f.once, "once", false, "End after the first sync, and print a summary of the objects")
 	fs.BoolVar(&f.diff, "diff", false, "Print the changed paths of each object below its row")
@@ -156,6 +156,9 @@ func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, found []serverResou
 		w := &watch{watchFlags: f, resource: r, config: c.config, namespace: f.scope(c, r), err: cmd.ErrOrStderr()}
 		if c.embedded && r.Resource == "pods" && w.namespace == "" && f.selector == "" && f.fieldSelector == "" {
 			w.expected = c.pods
+		}
+		if f.output == "" || f.output == outputWide {
+			w.columns = columnsOf(cmd.Context(), c.config, r)
 		}
 		watches = append(watches, w)
 	}

@@ -29,9 +29,7 @@ var (
 // kind and group. They are those of pkg/printers/internalversion and of some registries in
 // kubernetes.
 var builtin = map[string][]column{
-	"ConfigMap": {
-		name, col("Data", func(o value) int64 { return int64(o.at("data").len() + o.at("binaryData").len()) }).asText(), age,
-	},
+	"ConfigMap":  {name, col("Data", func(o value) int64 { return int64(o.at("data").len() + o.at("binaryData").len()) }).asText(), age},
 	"Endpoints":  {name, col("Endpoints", endpoints), age},
 	"Event":      eventColumns("involvedObject", "message", "reportingComponent", "source", "firstTimestamp", "lastTimestamp", "count"),
 	"LimitRange": {name, created},
@@ -51,8 +49,7 @@ var builtin = map[string][]column{
 		text("Container-Runtime", "status.nodeInfo.containerRuntimeVersion", "<unknown>").wide(),
 	},
 	"PersistentVolume": {
-		name, quantityIn("Capacity", "spec.capacity"),
-		col("Access Modes", func(o value) string { return accessModes(o.at("spec.accessModes")) }),
+		name, quantityIn("Capacity", "spec.capacity"), col("Access Modes", func(o value) string { return accessModes(o.at("spec.accessModes")) }),
 		text("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"), phase,
 		col("Claim", func(o value) string {
 			if c := o.at("spec.claimRef"); c.exists() {
@@ -66,18 +63,16 @@ var builtin = map[string][]column{
 	"PersistentVolumeClaim": {
 		name, phase, text("Volume", "spec.volumeName"), onceBound(quantityIn("Capacity", "status.capacity")),
 		onceBound(col("Access Modes", func(o value) string { return accessModes(o.at("status.accessModes")) })), storageClass,
-		optional("VolumeAttributesClass", "spec.volumeAttributesClassName", unset), age,
-		optional("VolumeMode", "spec.volumeMode", unset).wide(),
+		optional("VolumeAttributesClass", "spec.volumeAttributesClassName", unset), age, optional("VolumeMode", "spec.volumeMode", unset).wide(),
 	},
 	"Pod": podColumns,
 	"PodTemplate": {
-		name, joinedIn("Containers", "template.spec.containers", "name"), joinedIn("Images", "template.spec.containers", "image"),
+		name, joined("Containers", "template.spec.containers", "name", ""), joined("Images", "template.spec.containers", "image", ""),
 		labelsOf("Pod Labels", "template.metadata.labels"),
 	},
 	"ReplicationController": slices.Concat(replicas, templateColumns("spec.template"), []column{labelsOf("Selector", "spec.selector").wide()}),
 	"ResourceQuota": {
-		name, col("Request", func(o value) string { return quotas(o, false) }), col("Limit", func(o value) string { return quotas(o, true) }),
-		age,
+		name, col("Request", func(o value) string { return quotas(o, false) }), col("Limit", func(o value) string { return quotas(o, true) }), age,
 	},
 	"Secret": {name, text("Type", "type"), count("Data", "data").asText(), age},
 	"Service": {
@@ -100,7 +95,7 @@ var builtin = map[string][]column{
 
 	"CustomResourceDefinition.apiextensions.k8s.io": {
 		name, text("Scope", "spec.scope"), col("Versions", servedVersions), created, text("Group", "spec.group").wide(),
-		text("Kind", "spec.names.kind").wide(), joined("ShortNames", "spec.names.shortNames", "").wide(),
+		text("Kind", "spec.names.kind").wide(), joined("ShortNames", "spec.names.shortNames", "", "").wide(),
 		col("Established", func(o value) bool { return hasTrue(o, "Established") }).wide(),
 	},
 	"APIService.apiregistration.k8s.io": {name, col("Service", serviceOfAPI), col("Available", availability), age},
@@ -134,12 +129,7 @@ var builtin = map[string][]column{
 			},
 		},
 		count("Active", "status.active"),
-		col("Last Schedule", func(o value) string {
-			if last := o.at("status.lastScheduleTime"); last.exists() {
-				return last.since()
-			}
-			return none
-		}),
+		sinceOptional("Last Schedule", "status.lastScheduleTime", none),
 		age,
 	}, templateColumns("spec.jobTemplate.spec.template"), []column{selectorOf("Selector", "spec.jobTemplate.spec.selector").wide()}),
 	"Job.batch": slices.Concat([]column{name, col("Status", jobStatus), col("Completions", completions), col("Duration", jobDuration), age},
@@ -167,8 +157,7 @@ var builtin = map[string][]column{
 	},
 	"PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io": {
 		name, text("Type", "spec.type"), numberWith("NominalConcurrencyShares", "spec.limited", "nominalConcurrencyShares"),
-		numberWith("Queues", "spec.limited.limitResponse.queuing", "queues"),
-		numberWith("HandSize", "spec.limited.limitResponse.queuing", "handSize"),
+		numberWith("Queues", "spec.limited.limitResponse.queuing", "queues"), numberWith("HandSize", "spec.limited.limitResponse.queuing", "handSize"),
 		numberWith("QueueLengthLimit", "spec.limited.limitResponse.queuing", "queueLengthLimit"), age,
 	},
 	"Ingress.networking.k8s.io": {
@@ -185,9 +174,10 @@ var builtin = map[string][]column{
 		col("Name", func(o value) string { return nameOfDefault(o, "ingressclass.kubernetes.io/is-default-class") }).named(),
 		text("Controller", "spec.controller"), col("Parameters", ingressParameters), age,
 	},
-	"IPAddress.networking.k8s.io":     {name, col("ParentRef", parentRef)}, // kube-apiserver adds an age without a definition
+	// kube-apiserver's rows of IPAddresses have an age too, for which there is no definition.
+	"IPAddress.networking.k8s.io":     {name, col("ParentRef", parentRef)},
 	"NetworkPolicy.networking.k8s.io": {name, selectorOf("Pod-Selector", "spec.podSelector"), age},
-	"ServiceCIDR.networking.k8s.io":   {name, joined("CIDRs", "spec.cidrs", ""), age},
+	"ServiceCIDR.networking.k8s.io":   {name, joined("CIDRs", "spec.cidrs", "", ""), age},
 	"RuntimeClass.node.k8s.io":        {name, text("Handler", "handler"), age},
 	"PodDisruptionBudget.policy": {
 		name, optional("Min Available", "spec.minAvailable", "N/A"), optional("Max Unavailable", "spec.maxUnavailable", "N/A"),
@@ -199,12 +189,7 @@ var builtin = map[string][]column{
 	"RoleBinding.rbac.authorization.k8s.io":        bindingColumns,
 	"DeviceTaintRule.resource.k8s.io": {
 		name, text("Key", "spec.taint.key"), text("Value", "spec.taint.value"), text("Effect", "spec.taint.effect"),
-		col("TimeAdded", func(o value) string {
-			if added := o.at("spec.taint.timeAdded"); added.exists() {
-				return added.since()
-			}
-			return ""
-		}),
+		sinceOptional("TimeAdded", "spec.taint.timeAdded", ""),
 		age,
 	},
 	"ResourceClaim.resource.k8s.io": {name, col("State", claimState), age},
@@ -221,7 +206,7 @@ var builtin = map[string][]column{
 			}
 			return unset
 		}),
-		boolean("RequiresRepublish", "spec.requiresRepublish"), joined("Modes", "spec.volumeLifecycleModes", none), age,
+		boolean("RequiresRepublish", "spec.requiresRepublish"), joined("Modes", "spec.volumeLifecycleModes", "", none), age,
 	},
 	"CSINode.storage.k8s.io":            {name, count("Drivers", "spec.drivers"), age},
 	"CSIStorageCapacity.storage.k8s.io": {name, created},

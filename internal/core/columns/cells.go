@@ -3,6 +3,7 @@ package columns
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -59,15 +60,9 @@ var (
 
 func templateColumns(template string) []column {
 	return []column{
-		joinedIn("Containers", template+".spec.containers", "name").wide(),
-		joinedIn("Images", template+".spec.containers", "image").wide(),
+		joined("Containers", template+".spec.containers", "name", "").wide(),
+		joined("Images", template+".spec.containers", "image", "").wide(),
 	}
-}
-
-// joinedIn returns a column with a field of each element of a list, separated by commas.
-
-func joinedIn(name, list, path string) column {
-	return col(name, func(o value) string { return strings.Join(o.at(list).texts(path), ",") })
 }
 
 func labelsOf(name, path string) column {
@@ -230,7 +225,7 @@ func accessModes(modes value) string {
 
 func quotas(o value, limits bool) string {
 	var all []string
-	for _, r := range o.at("status.hard").keys() {
+	for _, r := range slices.Sorted(maps.Keys(o.at("status.hard").pairs())) {
 		if strings.HasPrefix(r, "limits.") == limits {
 			all = append(all, fmt.Sprintf("%s: %s/%s", r, o.at("status.used").field(r).or("0"), o.at("status.hard").field(r).str()))
 		}
@@ -332,20 +327,17 @@ func lastCondition(o value, status, otherwise string, types ...string) string {
 }
 
 func claimState(o value) string {
-	allocated, reserved := o.at("status.allocation").exists(), o.at("status.reservedFor").len() > 0
-	var states []string
+	state := "pending"
+	if o.at("status.allocation").exists() {
+		state = "allocated"
+		if o.at("status.reservedFor").len() > 0 {
+			state += ",reserved"
+		}
+	}
 	if o.deleting() {
-		states = append(states, "deleted")
+		return strings.TrimSuffix("deleted,"+state, ",pending")
 	}
-	switch {
-	case allocated && reserved:
-		states = append(states, "allocated", "reserved")
-	case allocated:
-		states = append(states, "allocated")
-	case !o.deleting():
-		states = append(states, "pending")
-	}
-	return strings.Join(states, ",")
+	return state
 }
 
 // hpaTargets lists the current and the wanted values of the metrics of a HorizontalPodAutoscaler.

@@ -151,8 +151,18 @@ func since(name, path string) column {
 	return col(name, func(o value) string { return o.at(path).since() })
 }
 
-// joined returns a column with the texts of a list, separated by commas, or with empty if there are
-// none.
-func joined(name, path, empty string) column {
-	return col(name, func(o value) string { return cmp.Or(strings.Join(o.at(path).texts(""), ","), empty) })
+// sinceOptional returns a column with the time since that in a field that may be absent.
+func sinceOptional(name, path, absent string) column {
+	return col(name, func(o value) string {
+		if f := o.at(path); f.exists() {
+			return f.since()
+		}
+		return absent
+	})
+}
+
+// joined returns a column with the texts of a list, separated by commas. If field is not empty, the
+// texts are those of this field of each element. If there are no texts, the cell is empty.
+func joined(name, list, field, empty string) column {
+	return col(name, func(o value) string { return cmp.Or(strings.Join(o.at(list).texts(field), ","), empty) })
 }

@@ -1,9 +1,7 @@
 package columns
 
 import (
-	"maps"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -170,9 +168,6 @@ func (f value) pairs() map[string]string {
 	}
 	return out
 }
-
-// keys returns the sorted keys of a map.
-func (f value) keys() []string { return slices.Sorted(maps.Keys(f.pairs())) }
 
 // labels returns a map as "key=value,…", or "<none>".
 func (f value) labels() string { return labels.FormatLabels(f.pairs()) }
