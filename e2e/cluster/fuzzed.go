@@ -119,3 +119,14 @@ func (c *Cluster) fuzzed(ctx context.Context, seed int64, kinds []FuzzedKind) (l
 	}
 	return lines, nil
 }
+
+// PutStored writes one object into etcd, and overwrites an existing one. namespace is empty if the
+// object is cluster-scoped. value is the object's JSON or protobuf, in any version that
+// kube-apiserver can read.
+func (c *Cluster) PutStored(ctx context.Context, resource schema.GroupResource, namespace, name string, value []byte) error {
+	k := FuzzedKind{Resource: resource, Namespace: namespace}
+	if _, err := c.etcdClient.Put(ctx, k.key(name), string(value)); err != nil {
+		return fmt.Errorf("cluster: storing %s of %s: %w", name, resource, err)
+	}
+	return nil
+}
