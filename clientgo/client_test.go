@@ -14,9 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -155,15 +153,8 @@ func TestFactoryAffectsNoOtherInformer(t *testing.T) {
 	NewSharedInformerFactory(client, 0)
 	var limits atomic.Int64
 	log := captureLog(t)
-	runSynced(t, NewSharedIndexInformer(&cache.ListWatch{
-		ListFunc: func(o metav1.ListOptions) (runtime.Object, error) {
-			limits.Add(o.Limit)
-			return client.CoreV1().ConfigMaps("").List(context.TODO(), o)
-		},
-		WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) {
-			return client.CoreV1().ConfigMaps("").Watch(context.TODO(), o)
-		},
-	}, &corev1.ConfigMap{}, 0, nil))
+	lw := withoutContexts(client.CoreV1().ConfigMaps(""), func(o *metav1.ListOptions) { limits.Add(o.Limit) })
+	runSynced(t, NewSharedIndexInformer(lw, &corev1.ConfigMap{}, 0, nil))
 	check.Equal(t, limits.Load(), 0, "limits")
 	check.Equal(t, len(log.uncaptured()), 0, "log lines")
 }
