@@ -14,7 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// subscribedServices is the number of services, EndpointSlices and CiliumEndpoints of cilium's test.
+// subscribedServices is the number of services, EndpointSlices and CiliumEndpoints of cilium's
+// test.
 const subscribedServices = 1000
 
 // subscribes is the test of cilium's pkg/k8s/resource. Each resource must have the same objects,
@@ -27,7 +28,8 @@ var subscribes = observer{
 		inParallel(t, ctx, subscribedServices, w.makeCiliumEndpoint)
 		return nil
 	},
-	count: func(w *world) int { return w.pods.Len() + 3*subscribedServices + 1 }, // with the service kubernetes
+	// The last one is the service kubernetes.
+	count: func(w *world) int { return w.pods.Len() + 3*subscribedServices + 1 },
 	// Each change changes an object once, because a subscriber need not receive a deletion if the
 	// object is soon created again.
 	changes: []change{
