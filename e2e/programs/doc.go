@@ -13,7 +13,7 @@
 // - cert-manager must issue the same certificates.
 // - Cluster API must create the same Machines and report the same status.
 //
-// The API server restarts while cilium, CoreDNS, Cluster API and Traefik run.
+// The API server restarts while cilium, CoreDNS, Cluster API, Istio and Traefik run.
 //
 // Each program has a directory with a module that requires the program, a main package, and a file
 // "changes" with the changed expressions. The repository contains no other code of the program. The
@@ -22,8 +22,9 @@
 // module cache, unchanged and changed. Cluster API's own main package is built, because Cluster API
 // sets up its manager there; the file added.go reports how the program uses the drop-in.
 //
-// The modules of most programs require client-go 0.37, and cilium's requires 0.36, as cilium does.
-// Four programs need more changes of their requirements, or cannot be built whole:
+// The modules of most programs require client-go 0.37. Those of cilium and Istio require 0.36, as
+// these programs do. Istio's releases have no module versions, so its version is a commit. Four
+// programs need more changes of their requirements, or cannot be built whole:
 //
 //   - Of cilium, package operator/k8s cannot be built, because the required version of
 //     sigs.k8s.io/mcs-api/controllers is not available. The main package creates such resources.

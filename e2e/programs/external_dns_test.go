@@ -24,13 +24,8 @@ var publishes = observer{
 			nodes++
 			node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: externalIP(nodes)})
 		})
-		pods := w.pods.(*podsim.Pods)
-		for i, app := range pods.Apps() {
-			var its []*corev1.Pod
-			for j := pods.FirstOf(i); j < min(pods.FirstOf(i+1), pods.Len()); j++ {
-				its = append(its, pods.Pod(j))
-			}
-			w.makeService(t, ctx, app, map[string]string{"app": app}, i%nodePortEvery == 0, its)
+		for i := range w.pods.(*podsim.Pods).Apps() {
+			w.makeAppService(t, ctx, i)
 		}
 		return nil
 	},
@@ -63,6 +58,22 @@ const (
 
 func externalIP(i int) string { return fmt.Sprintf("203.0.%d.%d", i>>8&255, i&255) }
 
+// app returns the name and the pods of app i.
+func (w *world) app(i int) (name string, its []*corev1.Pod) {
+	pods := w.pods.(*podsim.Pods)
+	for j := pods.FirstOf(i); j < min(pods.FirstOf(i+1), pods.Len()); j++ {
+		its = append(its, pods.Pod(j))
+	}
+	return pods.Apps()[i], its
+}
+
+// makeAppService creates the service of app i and its EndpointSlice.
+func (w *world) makeAppService(t *testing.T, ctx context.Context, i int) {
+	t.Helper()
+	name, its := w.app(i)
+	w.makeService(t, ctx, name, map[string]string{"app": name}, i%nodePortEvery == 0, its)
+}
+
 // makeService creates a service and its EndpointSlice. pods must be all pods that match the
 // selector.
 func (w *world) makeService(t *testing.T, ctx context.Context, name string, selector map[string]string, onNodes bool, pods []*corev1.Pod) {
@@ -79,6 +90,15 @@ func (w *world) makeService(t *testing.T, ctx context.Context, name string, sele
 		service.Spec.ClusterIP, service.Spec.Type = "", corev1.ServiceTypeNodePort
 		service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyTypeLocal
 	}
+	_, err := w.client.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{})
+	if err == nil {
+		_, err = w.client.DiscoveryV1().EndpointSlices(namespace).Create(ctx, sliceOf(name, pods), metav1.CreateOptions{})
+	}
+	check.NoError(t, err)
+}
+
+// sliceOf returns the EndpointSlice of a service with these pods.
+func sliceOf(name string, pods []*corev1.Pod) *discoveryv1.EndpointSlice {
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
 		AddressType: discoveryv1.AddressTypeIPv4,
@@ -87,14 +107,10 @@ func (w *world) makeService(t *testing.T, ctx context.Context, name string, sele
 	for _, pod := range pods {
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
 			Addresses: []string{pod.Status.PodIP}, NodeName: new(pod.Spec.NodeName),
-			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: pod.Name, UID: pod.UID},
+			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 		})
 	}
-	_, err := w.client.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{})
-	if err == nil {
-		_, err = w.client.DiscoveryV1().EndpointSlices(namespace).Create(ctx, slice, metav1.CreateOptions{})
-	}
-	check.NoError(t, err)
+	return slice
 }
 
 // moveNodes changes the nodes of the first two pods, and deletes the node of the third pod. The

@@ -45,6 +45,7 @@ func TestPrograms(t *testing.T) {
 		{"cluster-api", writer(provision)},
 		{"traefik", routes},
 		{"cilium", subscribes},
+		{"istio", discovers},
 	} {
 		t.Run(of.program, func(t *testing.T) {
 			p := &program{name: of.program}

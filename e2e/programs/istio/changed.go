@@ -1,0 +1,5 @@
+//go:build changed
+
+package main
+
+import _ "github.com/weirproject/weir/clientgo" // imported by the changed lines
