@@ -34,6 +34,9 @@ const noResync = time.Duration(0)
 
 const skipped = ""
 
+// callsEveryMethod is true if the tables of calls must contain each method of client-go.
+const callsEveryMethod = true
+
 // newerTypedCalls calls the methods of factories that the oldest client-go lacks.
 var newerTypedCalls = []factoryCall[informers.SharedInformerFactory]{
 	{name: "StartWithContext", call: func(t *testing.T, f informers.SharedInformerFactory) string {

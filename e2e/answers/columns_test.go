@@ -71,7 +71,10 @@ func TestColumns(t *testing.T) {
 		}
 	}
 	t.Logf("%d rows", c.rows)
-	// The values must reach what the columns distinguish.
+	if *rounds == 1 {
+		return
+	}
+	// In several rounds, the values must reach what the columns distinguish.
 	for column, wanted := range map[string]string{
 		"Pod Status":                          "Running Terminating Completed Error CrashLoopBackOff NotReady Init:Error",
 		"Job Status":                          "Complete Failed Terminating Suspended Running",
