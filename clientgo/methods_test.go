@@ -314,7 +314,7 @@ func complete(t *testing.T, what reflect.Type, table []method) {
 	t.Helper()
 	for i := range what.NumMethod() {
 		name := what.Method(i).Name
-		if !slices.ContainsFunc(table, func(m method) bool { first, _, _ := strings.Cut(m.name, " "); return first == name }) {
+		if callsEveryMethod && !slices.ContainsFunc(table, func(m method) bool { first, _, _ := strings.Cut(m.name, " "); return first == name }) {
 			t.Errorf("%s.%s is not called", what.Name(), name)
 		}
 	}

@@ -3,14 +3,15 @@
 package clientgo
 
 import (
+	"reflect"
 	"time"
 
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 )
 
-// named is empty: the oldest client-go has no informer names.
-const keepsTransforms = false
+// keepsTransforms is false before client-go 0.36, whose stores have a method Bookmark.
+var _, keepsTransforms = reflect.TypeFor[cache.Store]().MethodByName("Bookmark")
 
 // noResync is longer than any test. Without a resync period, the Reflector of client-go 0.34 would
 // wait on a channel of its package, with which the clock of a synctest bubble stops.
