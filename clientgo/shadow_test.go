@@ -125,7 +125,7 @@ func TestShadowFaults(t *testing.T) {
 						}
 						lws := [2]cache.ListerWatcher{source, source}
 						lws[at] = tampering{source, tamper}
-						p := informerFields{lw: lws[weirSide], example: &corev1.Pod{}}
+						p := informerFields{lw: lws[weirSide], example: &corev1.Pod{}, resync: noResync}
 						inf := newShadowed(p.original(&Options{}), p, "", Options{Shadow: mode})
 						theirs := map[Shadow]cache.SharedIndexInformer{ShadowWeir: inf.SharedIndexInformer, ShadowClientGo: inf.shadow}[mode]
 						lw, _ := private.Field(informerStruct(theirs), "listerWatcher")
