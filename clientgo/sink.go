@@ -88,7 +88,7 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 	if err != nil {
 		return fmt.Errorf("decode: %w", err)
 	}
-	return s.transformAndPut(m, raw, func() (any, error) { return s.transformed(value) })
+	return s.transformAndPut(m, raw, value, func() (any, error) { return s.transformed(value) })
 }
 
 // takeDeleted deletes the object of a DELETED event with captured bytes. A transform may have
@@ -190,11 +190,11 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		if unchanged, err := s.Unchanged(m, received); unchanged || err != nil {
 			return err
 		}
-		return s.transformAndPut(m, received, transformed)
+		return s.transformAndPut(m, received, nil, transformed)
 	case ok:
 		s.advanceVersion(m, held)
 	}
-	return s.transformAndPut(m, s.encoded(object), transformed)
+	return s.transformAndPut(m, s.encoded(object), nil, transformed)
 }
 
 // repeats reports whether a received object may be the version that is already stored. It returns
@@ -237,8 +237,7 @@ func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transf
 	return s.Delete(m, nil)
 }
 
-// copied returns a copy of an object for a transform to change. It returns the object itself if the
-// object cannot be copied.
+// copied returns a copy of an object, or the object itself if it cannot be copied.
 func copied(object any) any {
 	if duplicate, ok := codec.Copy(object); ok {
 		return duplicate

@@ -38,10 +38,11 @@ func (s *sink) transformed(value any) (changed any, err error) {
 }
 
 // transformAndPut calls the function transformed and stores the value that it returns, encoded if
-// possible. The argument received is the bytes from which the untransformed value was decoded, or
-// nil. Even if the transform changes the uid, the store records the server's uid. By this uid, it
+// possible. The argument received is the bytes of the untransformed value, or nil. decoded is the
+// untransformed value if this package decoded it, otherwise nil: its parts are one allocation, so
+// if a transform returns it, transformAndPut stores a copy, without what was removed. Even if the transform changes the uid, the store records the server's uid. By this uid, it
 // recognizes the object when the server sends the object again.
-func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func() (any, error)) error {
+func (s *sink) transformAndPut(m *wire.Meta, received []byte, decoded any, transformed func() (any, error)) error {
 	value, err := transformed()
 	if err != nil {
 		return fmt.Errorf("%w: %w", errTransform, err)
@@ -62,6 +63,9 @@ func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func()
 			}
 			return s.PutAs(&s.meta, received, raw, value)
 		}
+	}
+	if s.transform != nil && decoded != nil && value == decoded {
+		value = copied(value)
 	}
 	return s.PutValue(&s.meta, received, value)
 }

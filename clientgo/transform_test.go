@@ -177,3 +177,41 @@ func TestSlimmingTransform(t *testing.T) {
 	}
 	runtime.KeepAlive(times)
 }
+
+// TestTransformInPlace uses a transform that removes most of each pod, and leaves an empty list,
+// for which the informer cannot store the pod encoded. The parts of a decoded pod are one
+// allocation, so the informer must store a copy, or what was removed stays in memory.
+func TestTransformInPlace(t *testing.T) {
+	const count = 50
+	server := serve(t, apiserver.Options{Pods: count})
+	for name, opts := range map[string]Options{"default": {}, "pinned": {PinDecoded: true}} {
+		t.Run(name, func(t *testing.T) {
+			cfg := capturing(server.Config())
+			cfg.ContentType = k8sruntime.ContentTypeProtobuf
+			inf := NewSharedIndexInformerWithOptions(podsOf(cfg), &corev1.Pod{}, 0, nil, opts)
+			var decoded []weak.Pointer[corev1.Pod]
+			check.NoError(t, inf.SetTransform(func(obj any) (any, error) {
+				p := obj.(*corev1.Pod)
+				decoded = append(decoded, weak.Make(p))
+				p.ManagedFields, p.Status = nil, corev1.PodStatus{}
+				p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, InitContainers: []corev1.Container{}}
+				return p, nil
+			}))
+			runSynced(t, inf)
+			all := inf.GetStore().List()
+			check.Equal(t, len(all), count, "pods")
+			for _, obj := range all {
+				if p := obj.(*corev1.Pod); p.Spec.InitContainers == nil || p.Spec.NodeName == "" || len(p.Labels) == 0 {
+					t.Fatalf("changed: %v", p)
+				}
+			}
+			runtime.GC()
+			for _, p := range decoded {
+				if p.Value() != nil {
+					t.Fatal("a decoded pod stays in memory")
+				}
+			}
+			runtime.KeepAlive(all)
+		})
+	}
+}

@@ -31,8 +31,8 @@ var discovers = observer{
 	// Each pod is an endpoint and a workload. The service kubernetes has no endpoints.
 	count: func(w *world) int { return 2*w.pods.Len() + len(w.pods.(*podsim.Pods).Apps()) + 1 },
 	// The registry does not revise endpoints after all changes of other objects. Each change therefore
-	// leads to the same endpoints, in whatever order the registry receives the events: it deletes no
-	// object and creates it again, and a deleted pod is not an endpoint of an existing service.
+	// leads to the same endpoints in any order of events: it deletes no object and creates it again,
+	// and a deleted pod is not an endpoint of an existing service.
 	changes: []change{
 		func(t *testing.T, ctx context.Context, w *world) []string {
 			w.moveEndpoints(t, ctx, 0)
