@@ -57,7 +57,6 @@ var (
 )
 
 // templateColumns returns the columns that describe a pod template.
-
 func templateColumns(template string) []column {
 	return []column{
 		joined("Containers", template+".spec.containers", "name", "").wide(),
@@ -73,16 +72,12 @@ func selectorOf(name, path string) column {
 	return col(name, func(o value) string { return metav1.FormatLabelSelector(o.at(path).selector()) })
 }
 
-// deploymentSelector formats invalid and empty selectors differently than [selectorOf] does.
-
 // quantityIn returns a column with the amount of storage in a map of resources.
-
 func quantityIn(name, path string) column {
 	return col(name, func(o value) string { return o.at(path).field("storage").or("0") })
 }
 
 // onceBound returns the column with empty cells for claims that have no volume.
-
 func onceBound(c column) column {
 	cell := c.cell
 	c.cell = func(o value) any {
@@ -95,9 +90,7 @@ func onceBound(c column) column {
 }
 
 // numberWith returns a column with a number in an optional struct. If the struct is absent, the
-
 // cell is "<none>".
-
 func numberWith(name, path, field string) column {
 	return column{metav1.TableColumnDefinition{Name: name, Type: "string"}, func(o value) any {
 		if s := o.at(path); s.exists() {
@@ -108,11 +101,9 @@ func numberWith(name, path, field string) column {
 }
 
 // reference formats a reference as kind/name.
-
 func reference(ref value) string { return ref.at("kind").str() + "/" + ref.at("name").str() }
 
 // firstOf joins the first texts of a list, and says how many follow.
-
 func firstOf(list []string, most int, separator string) string {
 	if len(list) > most {
 		return fmt.Sprintf("%s + %d more...", strings.Join(list[:most], separator), len(list)-most)
@@ -121,13 +112,11 @@ func firstOf(list []string, most int, separator string) string {
 }
 
 // eventColumns returns the columns of events. The two groups that have events call the same fields
-
 // differently.
-
 func eventColumns(about, note, controller, source, first, last, times string) []column {
 	firstSeen := func(o value) string {
 		if t := o.at(first).time(); !t.IsZero() {
-			return sinceTime(t, o.now)
+			return sinceTime(t, o.row.now)
 		}
 		return o.at("eventTime").since()
 	}
@@ -137,7 +126,7 @@ func eventColumns(about, note, controller, source, first, last, times string) []
 				return s.at("lastObservedTime").since()
 			}
 			if t := o.at(last).time(); !t.IsZero() {
-				return sinceTime(t, o.now)
+				return sinceTime(t, o.row.now)
 			}
 			return firstSeen(o)
 		}),
@@ -219,10 +208,7 @@ func accessModes(modes value) string {
 	return strings.Join(short, ",")
 }
 
-// endpoints lists the addresses of Endpoints, each with each port.
-
 // quotas lists the used and the allowed amounts of a ResourceQuota: those of limits, or the others.
-
 func quotas(o value, limits bool) string {
 	var all []string
 	for _, r := range slices.Sorted(maps.Keys(o.at("status.hard").pairs())) {
@@ -232,12 +218,6 @@ func quotas(o value, limits bool) string {
 	}
 	return strings.Join(all, ", ")
 }
-
-// balancers lists the addresses of load balancers.
-
-// hosts lists the hosts of an Ingress. The rules that follow the third host count as more, whether
-
-// or not they have one.
 
 func subjects(o value, kind string) string {
 	var all []string
@@ -285,8 +265,6 @@ func availability(o value) string {
 	return fmt.Sprintf("%s (%s)", status, reason)
 }
 
-// controller returns the controller of an object, as kind.group/name.
-
 func requestedDuration(o value) string {
 	seconds := o.at("spec.expirationSeconds")
 	if !seconds.exists() {
@@ -314,9 +292,7 @@ func csrStatus(o value) string {
 }
 
 // lastCondition returns the type of the last condition that has one of the types and, if status is
-
 // not empty, this status.
-
 func lastCondition(o value, status, otherwise string, types ...string) string {
 	for _, c := range o.list("status.conditions") {
 		if kind := c.at("type").str(); slices.Contains(types, kind) && (status == "" || c.at("status").str() == status) {
@@ -339,5 +315,3 @@ func claimState(o value) string {
 	}
 	return state
 }
-
-// hpaTargets lists the current and the wanted values of the metrics of a HorizontalPodAutoscaler.

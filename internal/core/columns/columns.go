@@ -26,7 +26,6 @@ import (
 // use.
 type Set struct {
 	columns []column
-	healthy func(value) bool // nil: only the conditions of an object count
 }
 
 // column is a column of a Table. cell returns a string, an int64, a float64, a bool or nil.
@@ -38,12 +37,11 @@ type column struct {
 // Of returns the columns of a built-in kind. For any other kind, and for versions of a kind whose
 // fields differ from those of its stable version, they are Name and Age.
 func Of(gvk schema.GroupVersionKind) *Set {
-	kind := gvk.GroupKind().String()
-	columns, ok := builtin[kind]
+	columns, ok := builtin[gvk.GroupKind().String()]
 	if !ok || differing[gvk] {
 		return &Set{columns: []column{name, age}}
 	}
-	return &Set{columns: columns, healthy: health[kind]}
+	return &Set{columns: columns}
 }
 
 // differing contains the versions of built-in kinds that have other fields than the stable version.

@@ -3,6 +3,7 @@ package columns
 import (
 	"bytes"
 	"reflect"
+	"regexp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,38 +22,41 @@ type Definition struct {
 
 // Custom returns the columns of a custom resource: Name, and those that a version of its
 // CustomResourceDefinition defines. Without definitions, the columns are Name and Age. Custom
-// ignores the first definition whose path is not valid, and all that follow it, as kube-apiserver
-// does.
+// ignores the first definition whose path is not valid or contains a range, and all that follow it,
+// as kube-apiserver does with invalid ones.
 func Custom(definitions []Definition) *Set {
 	if len(definitions) == 0 {
 		definitions = []Definition{{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"}}
 	}
 	s := &Set{columns: []column{name}}
 	for _, d := range definitions {
-		template := "{" + d.JSONPath + "}"
-		if jsonpath.New(d.Name).Parse(template) != nil {
+		path := jsonpath.New(d.Name).AllowMissingKeys(true)
+		if stateful.MatchString(d.JSONPath) || path.Parse("{"+d.JSONPath+"}") != nil {
 			break
 		}
 		s.columns = append(s.columns, column{
 			metav1.TableColumnDefinition{Name: d.Name, Type: d.Type, Format: d.Format, Description: d.Description, Priority: d.Priority},
-			func(o value) any { return d.cell(template, o) },
+			func(o value) any { return d.cell(path, o) },
 		})
 	}
 	return s
 }
 
+// stateful matches paths that may contain a range. Evaluating a range changes the parsed path, and
+// client-go's jsonpath panics for some. A path of a column needs no range: it has one value.
+var stateful = regexp.MustCompile(`[{}]|(^|[^.\w"'])range\b`)
+
 // cell evaluates the column's path. It returns nil if the object has no value at the path, or one
-// of another type. The path is parsed each time, because a path may be evaluated only once.
-func (d *Definition) cell(template string, o value) any {
-	path := jsonpath.New(d.Name).AllowMissingKeys(true)
-	if path.Parse(template) != nil || !o.exists() {
+// of another type.
+func (d *Definition) cell(path *jsonpath.JSONPath, o value) any {
+	if !o.exists() {
 		return nil
 	}
 	found, err := path.FindResults(o.v.Interface())
 	if err != nil || len(found) == 0 || len(found[0]) == 0 {
 		return nil
 	}
-	v := value{now: o.now}.with(found[0][0])
+	v := o.with(found[0][0])
 	switch kind := v.v.Kind(); d.Type {
 	case "string":
 		var text bytes.Buffer
@@ -80,7 +84,7 @@ func (d *Definition) cell(template string, o value) any {
 		if err != nil && v.str() != "" && v.str() != "null" {
 			return "<invalid>"
 		}
-		return sinceTime(at, o.now)
+		return sinceTime(at, o.row.now)
 	}
 	return nil
 }

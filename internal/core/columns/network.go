@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// endpoints lists the addresses of Endpoints, each with each port.
 func endpoints(o value) string {
 	subsets := o.list("subsets")
 	var all []string
@@ -46,6 +47,7 @@ func sliceEndpoints(o value) string {
 	return cmp.Or(firstOf(all, 3, ","), unset)
 }
 
+// balancers lists the addresses of load balancers.
 func balancers(o value) string {
 	var all []string
 	for _, i := range o.list("status.loadBalancer.ingress") {
@@ -88,6 +90,8 @@ func servicePorts(o value) string {
 	return cmp.Or(strings.Join(all, ","), none)
 }
 
+// hosts lists the hosts of an Ingress. The rules that follow the third host count as more, whether
+// or not they have one.
 func hosts(o value) string {
 	rules := o.at("spec.rules").texts("host")
 	var first []string

@@ -37,8 +37,11 @@ func (r *restarts) text(now time.Time) string {
 
 // podOf returns the state of a pod. A sidecar (an init container that always restarts) counts as a
 // container. Of other init containers only restarts count, and only until the pod is initialized.
-func podOf(o value) pod {
-	p := pod{
+func podOf(o value) *pod {
+	if o.row.pod != nil {
+		return o.row.pod
+	}
+	p := &pod{
 		total:  o.at("spec.containers").len(),
 		status: cmp.Or(o.at("status.reason").str(), o.at("status.phase").str()),
 	}
@@ -57,6 +60,7 @@ func podOf(o value) pod {
 	case phase != "Succeeded" && phase != "Failed":
 		p.status = "Terminating"
 	}
+	o.row.pod = p
 	return p
 }
 
@@ -171,7 +175,7 @@ var podColumns = []column{
 	name,
 	col("Ready", func(o value) string { p := podOf(o); return fmt.Sprintf("%d/%d", p.ready, p.total) }),
 	col("Status", func(o value) string { return podOf(o).status }),
-	col("Restarts", func(o value) string { p := podOf(o); return p.restarts.text(o.now) }),
+	col("Restarts", func(o value) string { p := podOf(o); return p.restarts.text(o.row.now) }),
 	age,
 	text("IP", "status.podIP", none).wide(),
 	text("Node", "spec.nodeName", none).wide(),

@@ -22,14 +22,20 @@ import (
 // that are pointers in Go distinguish absent from empty.
 type value struct {
 	v   reflect.Value
+	row *row
+}
+
+// row is what the cells of one object share.
+type row struct {
 	now time.Time // to compute ages
+	pod *pod      // set by the first call of podOf
 }
 
 func valueOf(object any, now time.Time) value {
 	if u, ok := object.(*unstructured.Unstructured); ok {
 		object = u.Object
 	}
-	return value{now: now}.with(reflect.ValueOf(object))
+	return value{row: &row{now: now}}.with(reflect.ValueOf(object))
 }
 
 // with returns the value that v contains or points to.
@@ -37,7 +43,7 @@ func (f value) with(v reflect.Value) value {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		v = v.Elem()
 	}
-	return value{v, f.now}
+	return value{v, f.row}
 }
 
 // at returns the field at a path of JSON names, separated by dots.
@@ -58,7 +64,7 @@ func (f value) field(name string) value {
 			return f.with(f.v.FieldByIndex(index))
 		}
 	}
-	return value{now: f.now}
+	return value{row: f.row}
 }
 
 // structs contains the fields of each struct type that was read, by JSON name. The number of API
@@ -206,7 +212,7 @@ func (f value) time() (t time.Time) {
 }
 
 // since returns the time since that in the field.
-func (f value) since() string { return sinceTime(f.time(), f.now) }
+func (f value) since() string { return sinceTime(f.time(), f.row.now) }
 
 func sinceTime(t, now time.Time) string {
 	if t.IsZero() {
@@ -222,7 +228,7 @@ func (f value) condition(kind string) value {
 			return c
 		}
 	}
-	return value{now: f.now}
+	return value{row: f.row}
 }
 
 // holds reports whether the first condition with this type has status True.

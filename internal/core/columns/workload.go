@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
+// deploymentSelector formats invalid and empty selectors differently than [selectorOf] does.
 func deploymentSelector(o value) string {
 	s, err := metav1.LabelSelectorAsSelector(o.at("spec.selector").selector())
 	if err != nil {
@@ -17,6 +18,7 @@ func deploymentSelector(o value) string {
 	return s.String()
 }
 
+// controller returns the controller of an object, as kind.group/name.
 func controller(o value) string {
 	for _, owner := range o.list("metadata.ownerReferences") {
 		if !owner.at("controller").is() {
@@ -66,11 +68,12 @@ func jobDuration(o value) string {
 	case !start.exists():
 		return ""
 	case !end.exists():
-		return duration.HumanDuration(o.now.Sub(start.time()))
+		return duration.HumanDuration(o.row.now.Sub(start.time()))
 	}
 	return duration.HumanDuration(end.time().Sub(start.time()))
 }
 
+// hpaTargets lists the current and the wanted values of the metrics of a HorizontalPodAutoscaler.
 func hpaTargets(o value) string {
 	current := o.list("status.currentMetrics")
 	var all []string
