@@ -44,9 +44,10 @@ func (s *Server) newServedResource(r Resource, goType reflect.Type, how strategy
 		Namespaced:           r.Namespaced,
 		Custom:               how.custom,
 		Type:                 goType,
-		Columns:              columns.Of(r.GroupVersion().WithKind(r.Kind)),
 	}
-	if how.custom {
+	if !how.custom {
+		served.Columns = columns.Of(served.GroupVersionKind())
+	} else if len(r.columns) > 0 {
 		served.Columns = columns.Custom(r.columns)
 	}
 	if goType != nil {

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
@@ -17,11 +15,12 @@ import (
 )
 
 // columnsOf returns kubectl's columns of a resource. Those of a custom resource are in its
-// CustomResourceDefinition; if that cannot be read, they are Name and Age.
+// CustomResourceDefinition; if that cannot be read, they are Name and Age. A built-in kind with only
+// two columns has no such definition, so the request for it fails.
 func columnsOf(ctx context.Context, cfg *rest.Config, r serverResource) *columns.Set {
 	set := columns.Of(r.Kind)
 	if len(set.Definitions()) > 2 || !strings.Contains(r.Group, ".") {
-		return set // a built-in kind
+		return set
 	}
 	client, err := source.NewDiscovery(command.Impatient(cfg))
 	if err != nil {
@@ -48,23 +47,23 @@ func columnsOf(ctx context.Context, cfg *rest.Config, r serverResource) *columns
 	return set
 }
 
-// shows reports whether the table has this column. The name has its own column.
-func (w *watch) shows(d metav1.TableColumnDefinition) bool {
-	return d.Name != "Name" && (d.Priority == 0 || w.output == outputWide)
-}
-
-// headers returns the headers of the columns after the name. There are none if the output is not a
-// table.
-func (w *watch) headers() (all []string) {
+// headers returns a header for each definition of the resource's columns, or "" for a column that
+// the table does not show: the name, which precedes all columns, and wide ones without -o wide.
+// There are none if the output is not a table.
+func (w *watch) headers() []string {
 	if w.columns == nil {
 		return nil
 	}
-	for _, d := range w.columns.Definitions() {
-		if w.shows(d) {
-			all = append(all, strings.ToUpper(d.Name))
+	definitions := w.columns.Definitions()
+	headers := make([]string, len(definitions))
+	for i, d := range definitions {
+		// A custom resource may define a second column with this name.
+		isName := d.Name == "Name" && (i == 0 || definitions[0].Name != "Name")
+		if !isName && (d.Priority == 0 || w.output == outputWide) {
+			headers[i] = strings.ToUpper(d.Name)
 		}
 	}
-	return all
+	return headers
 }
 
 // more returns an object's cells at a time for the columns of the sheet that follow the name. A
@@ -75,9 +74,9 @@ func (c *changes[T]) more(item weir.Item[T], now time.Time) ([]string, error) {
 		return nil, err
 	}
 	cells, values := make([]string, len(c.sheet.columns)), c.w.columns.Cells(object, now)
-	for i, d := range c.w.columns.Definitions() {
-		if c.w.shows(d) {
-			cells[slices.Index(c.sheet.columns, strings.ToUpper(d.Name))] = columns.Text(values[i])
+	for i, at := range c.w.positions {
+		if at >= 0 {
+			cells[at] = columns.Text(values[i])
 		}
 	}
 	return cells, nil

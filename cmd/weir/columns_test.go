@@ -1,13 +1,17 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/core/columns"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -37,9 +41,24 @@ func TestColumnsOf(t *testing.T) {
 		{resource("", "v1", "events", "Event"), "", []string{"LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"}},
 	} {
 		w := &watch{watchFlags: &watchFlags{output: tc.output}, columns: columnsOf(t.Context(), cfg, tc.resource)}
-		if got := w.headers(); !slices.Equal(got, tc.want) {
+		if got := newSheet(io.Discard, w).columns; !slices.Equal(got, tc.want) {
 			t.Errorf("%s -o %s: %q, want %q", tc.resource, tc.output, got, tc.want)
 		}
 	}
 	check.Equal(t, len((&watch{}).headers()), 0, "columns without a table")
+}
+
+// TestEqualHeaders checks that two columns of one resource with equal headers remain two, and that
+// resources share columns.
+func TestEqualHeaders(t *testing.T) {
+	definitions := func(names ...string) (all []columns.Definition) {
+		for _, name := range names {
+			all = append(all, columns.Definition{Name: name, Type: "string", JSONPath: ".spec." + name})
+		}
+		return all
+	}
+	twice := &watch{watchFlags: &watchFlags{}, columns: columns.Custom(definitions("Size", "Name", "SIZE"))}
+	once := &watch{watchFlags: &watchFlags{}, columns: columns.Custom(definitions("Colour", "size"))}
+	check.Equal(t, strings.Join(newSheet(io.Discard, once, twice).columns, " "), "SIZE NAME SIZE COLOUR", "columns")
+	check.Equal(t, fmt.Sprint(twice.positions, once.positions), "[-1 0 1 2] [-1 3 0]", "positions")
 }

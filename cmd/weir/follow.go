@@ -29,6 +29,7 @@ type watch struct {
 	expected  int    // objects, or 0 if the number is not known in advance
 	sheet     *sheet
 	columns   *columns.Set // nil if the output is not a table
+	positions []int        // of columns among those of the sheet; -1: not shown
 	err       io.Writer
 	said      error // the sentinel of the last printed error; nil if none
 }

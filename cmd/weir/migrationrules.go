@@ -44,19 +44,19 @@ type migrationRule struct {
 // migrationRules are the rules of client-go's and controller-runtime's functions, by import path
 // and name. docs/migrating.md has the same table.
 var migrationRules = map[string]migrationRule{
-	clientGo + "informers.NewSharedInformerFactory":                              {replaceFunction, "NewSharedInformerFactory", false},
-	clientGo + "informers.NewSharedInformerFactoryWithOptions":                   {replaceFactory, "NewSharedInformerFactoryWithOptions", false},
-	clientGo + "informers.NewFilteredSharedInformerFactory":                      {replaceFunction, "NewFilteredSharedInformerFactory", false},
-	clientGo + "dynamic/dynamicinformer.NewDynamicSharedInformerFactory":         {replaceFunction, "NewDynamicSharedInformerFactory", false},
-	clientGo + "dynamic/dynamicinformer.NewFilteredDynamicSharedInformerFactory": {replaceFunction, "NewFilteredDynamicSharedInformerFactory", false},
-	clientGo + "dynamic/dynamicinformer.NewFilteredDynamicInformer":              {reportCall, "pass its Informer() to clientgo.Adopt, and create its lister from the indexer of Adopt's result", false},
-	clientGo + "metadata/metadatainformer.NewSharedInformerFactory":              {replaceFunction, "NewMetadataSharedInformerFactory", false},
-	clientGo + "metadata/metadatainformer.NewSharedInformerFactoryWithOptions":   {replaceFactory, "NewMetadataSharedInformerFactory", false},
-	clientGo + "metadata/metadatainformer.NewFilteredSharedInformerFactory":      {replaceFunction, "NewFilteredMetadataSharedInformerFactory", false},
-	clientGo + "metadata/metadatainformer.NewFilteredMetadataInformer":           {reportCall, "use clientgo.NewMetadataSharedInformerFactory", false},
-	cachePath + ".NewSharedIndexInformerWithOptions":                             {passResult, "Adopt", true},
-	controllerRuntime + "/pkg/cluster.New":                                       {setClusterCache, "NewCache()", false},
-	controllerRuntime + "/pkg/cache.New":                                         {replaceCache, "NewCache()", false},
+	clientGo + "informers.NewSharedInformerFactory":                              {action: replaceFunction, to: "NewSharedInformerFactory"},
+	clientGo + "informers.NewSharedInformerFactoryWithOptions":                   {action: replaceFactory, to: "NewSharedInformerFactoryWithOptions"},
+	clientGo + "informers.NewFilteredSharedInformerFactory":                      {action: replaceFunction, to: "NewFilteredSharedInformerFactory"},
+	clientGo + "dynamic/dynamicinformer.NewDynamicSharedInformerFactory":         {action: replaceFunction, to: "NewDynamicSharedInformerFactory"},
+	clientGo + "dynamic/dynamicinformer.NewFilteredDynamicSharedInformerFactory": {action: replaceFunction, to: "NewFilteredDynamicSharedInformerFactory"},
+	clientGo + "dynamic/dynamicinformer.NewFilteredDynamicInformer":              {action: reportCall, to: "pass its Informer() to clientgo.Adopt, and create its lister from the indexer of Adopt's result"},
+	clientGo + "metadata/metadatainformer.NewSharedInformerFactory":              {action: replaceFunction, to: "NewMetadataSharedInformerFactory"},
+	clientGo + "metadata/metadatainformer.NewSharedInformerFactoryWithOptions":   {action: replaceFactory, to: "NewMetadataSharedInformerFactory"},
+	clientGo + "metadata/metadatainformer.NewFilteredSharedInformerFactory":      {action: replaceFunction, to: "NewFilteredMetadataSharedInformerFactory"},
+	clientGo + "metadata/metadatainformer.NewFilteredMetadataInformer":           {action: reportCall, to: "use clientgo.NewMetadataSharedInformerFactory"},
+	cachePath + ".NewSharedIndexInformerWithOptions":                             {action: passResult, to: "Adopt", wrap: true},
+	controllerRuntime + "/pkg/cluster.New":                                       {action: setClusterCache, to: "NewCache()"},
+	controllerRuntime + "/pkg/cache.New":                                         {action: replaceCache, to: "NewCache()"},
 }
 
 // newTypes are the types of package cache that the functions of package clientgo do not return, and
@@ -79,7 +79,7 @@ func migrationRuleOf(path, name string) (migrationRule, bool) {
 		return rule, true
 	}
 	if path == cachePath && sameInCache.MatchString(name) {
-		return migrationRule{replaceFunction, name, true}, true
+		return migrationRule{action: replaceFunction, to: name, wrap: true}, true
 	}
 	_, group, generated := strings.Cut(path, "/informers/externalversions")
 	if !generated {
@@ -88,13 +88,13 @@ func migrationRuleOf(path, name string) (migrationRule, bool) {
 	typed := strings.HasPrefix(name, "NewTyped")
 	switch {
 	case generated && group == "" && generatedFactory.MatchString(name):
-		return migrationRule{passResult, "AdoptFactory", false}, true
+		return migrationRule{action: passResult, to: "AdoptFactory"}, true
 	case !generated || group == "" || !generatedInformer.MatchString(name):
 		return migrationRule{}, false
 	case typed:
-		return migrationRule{reportCall, "call the function without Typed and pass its result to clientgo.Adopt", false}, true
+		return migrationRule{action: reportCall, to: "call the function without Typed and pass its result to clientgo.Adopt"}, true
 	}
-	return migrationRule{passResult, "Adopt", true}, true
+	return migrationRule{action: passResult, to: "Adopt", wrap: true}, true
 }
 
 // createsClient reports whether a function creates a client from the config in its first argument.

@@ -31,19 +31,32 @@ type sheet struct {
 func newSheet(out io.Writer, watches ...*watch) *sheet {
 	s := &sheet{several: len(watches) > 1, out: checkedWriter{out, make(chan error, 1)}, width: terminalWidth(out), colour: coloured(out)}
 	s.table = &table{out: s.out, limit: s.width}
-	var columns [][]string
-	for _, w := range watches {
+	ordered := slices.Clone(watches)
+	slices.SortStableFunc(ordered, func(a, b *watch) int { return len(b.headers()) - len(a.headers()) })
+	for _, w := range ordered {
 		s.namespaced = s.namespaced || w.resource.Namespaced
-		columns = append(columns, w.headers())
-	}
-	slices.SortStableFunc(columns, func(a, b []string) int { return len(b) - len(a) })
-	for _, header := range slices.Concat(columns...) {
-		if !slices.Contains(s.columns, header) {
-			s.columns = append(s.columns, header)
-		}
+		w.positions = s.place(w.headers())
 	}
 	s.header = s.cells("TIME", "EVENT", "NAMESPACE", "NAME", s.columns)
 	return s
+}
+
+// place returns the position of each header of a resource among the columns, and -1 for "". It adds
+// columns for new headers. Resources share columns, but two equal headers of one resource do not.
+func (s *sheet) place(headers []string) (positions []int) {
+	for _, header := range headers {
+		at := -1
+		for i := 0; header != "" && at < 0; i++ {
+			if i == len(s.columns) {
+				s.columns = append(s.columns, header)
+			}
+			if s.columns[i] == header && !slices.Contains(positions, i) {
+				at = i
+			}
+		}
+		positions = append(positions, at)
+	}
+	return positions
 }
 
 // fit makes the columns wide enough for these cells. It is called before the first row.
@@ -98,6 +111,10 @@ type table struct {
 
 const gap = "  "
 
+// maxWidth limits the width to which a cell widens its column, in runes: the server determines the
+// cells. A longer cell moves the rest of its own row.
+const maxWidth = 200
+
 // fit makes the columns wide enough for these cells.
 func (p *table) fit(cells ...string) {
 	cells = printable(cells)
@@ -105,7 +122,7 @@ func (p *table) fit(cells ...string) {
 		if i == len(p.widths) {
 			p.widths = append(p.widths, 0)
 		}
-		p.widths[i] = max(p.widths[i], utf8.RuneCountInString(cell))
+		p.widths[i] = max(p.widths[i], min(maxWidth, utf8.RuneCountInString(cell)))
 	}
 }
 
@@ -121,7 +138,7 @@ func (p *table) row(cells ...string) error {
 		}
 		p.line.WriteString(cell)
 		if i < len(cells)-1 {
-			p.line.WriteString(strings.Repeat(" ", p.widths[i]-utf8.RuneCountInString(cell)))
+			p.line.WriteString(strings.Repeat(" ", max(0, p.widths[i]-utf8.RuneCountInString(cell))))
 		}
 	}
 	line := p.line.String()

@@ -30,6 +30,11 @@ ADDED     b
 `,
 		},
 		{
+			name: "a very long cell does not widen the column more than maxWidth",
+			rows: [][]string{{"NAME", "NODE"}, {strings.Repeat("x", 3*maxWidth), "n1"}, {"b", "n2"}},
+			want: "\nNAME  NODE\n" + strings.Repeat("x", 3*maxWidth) + "  n1\nb" + strings.Repeat(" ", maxWidth+1) + "n2\n",
+		},
+		{
 			name: "the widest cells are announced",
 			fit:  []string{"MODIFIED", "a-long-name"},
 			rows: [][]string{{"EVENT", "NAME", "NODE"}, {"ADDED", "web-0", "n1"}, {"MODIFIED", "a-long-name", "n2"}},

@@ -157,7 +157,7 @@ func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, found []serverResou
 		if c.embedded && r.Resource == "pods" && w.namespace == "" && f.selector == "" && f.fieldSelector == "" {
 			w.expected = c.pods
 		}
-		if f.output == "" || f.output == outputWide {
+		if !f.once && (f.output == "" || f.output == outputWide) {
 			w.columns = columnsOf(cmd.Context(), c.config, r)
 		}
 		watches = append(watches, w)
