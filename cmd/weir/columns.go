@@ -15,8 +15,8 @@ import (
 )
 
 // columnsOf returns kubectl's columns of a resource. Those of a custom resource are in its
-// CustomResourceDefinition; if that cannot be read, they are Name and Age. A built-in kind with only
-// two columns has no such definition, so the request for it fails.
+// CustomResourceDefinition; if that cannot be read, they are Name and Age. Built-in kinds with only
+// two columns have no such definition, so the request for it fails.
 func columnsOf(ctx context.Context, cfg *rest.Config, r serverResource) *columns.Set {
 	set := columns.Of(r.Kind)
 	if len(set.Definitions()) > 2 || !strings.Contains(r.Group, ".") {
