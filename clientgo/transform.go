@@ -40,8 +40,9 @@ func (s *sink) transformed(value any) (changed any, err error) {
 // transformAndPut calls the function transformed and stores the value that it returns, encoded if
 // possible. The argument received is the bytes of the untransformed value, or nil. decoded is the
 // untransformed value if this package decoded it, otherwise nil: its parts are one allocation, so
-// if a transform returns it, transformAndPut stores a copy, without what was removed. Even if the transform changes the uid, the store records the server's uid. By this uid, it
-// recognizes the object when the server sends the object again.
+// if a transform returns it, transformAndPut stores a copy, without what was removed. Even if the
+// transform changes the uid, the store records the server's uid. By this uid, it recognizes the
+// object when the server sends the object again.
 func (s *sink) transformAndPut(m *wire.Meta, received []byte, decoded any, transformed func() (any, error)) error {
 	value, err := transformed()
 	if err != nil {
