@@ -196,8 +196,9 @@ oldest: ## build, and test the drop-ins, with the oldest client-go and controlle
 	GOWORK=off go test -vet=off -tags oldest ./clientgo
 	scripts/compat controller-runtime v0.22.4
 
-# Each version of docs/compatibility.md. A cell takes minutes, and kube-apiserver is built for it.
-compat: ## the drop-ins with each version of docs/compatibility.md
+# Each version of docs/reference/compatibility.md. A cell takes minutes, and kube-apiserver is built
+# for it.
+compat: ## the drop-ins with each version of docs/reference/compatibility.md
 	scripts/compat
 
 # Not part of make test: what is released elsewhere must not fail a change here.

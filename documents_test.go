@@ -52,6 +52,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
 	"github.com/weirproject/weir/debug"

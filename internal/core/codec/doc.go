@@ -6,7 +6,7 @@
 //
 // The codec compiles a type once into a table of its fields, from the protobuf tags of the struct.
 // It splits an object into tokens, so that it allocates slices and maps at their final size.
-// docs/ablation.md has the measured gain of each of the following mechanisms:
+// docs/explanation/ablation.md has the measured gain of each of the following mechanisms:
 //
 //   - Templates: when a second object has the same sequence of fields, the codec makes a template,
 //     an object whose slices and pointers are one allocation. It copies the template for further

@@ -1,5 +1,5 @@
 // Package pack compresses the objects of one resource. It compresses each object separately, so
-// that a reader can decompress one object without the others. docs/ablation.md has the
+// that a reader can decompress one object without the others. docs/explanation/ablation.md has the
 // measurements.
 //
 // Objects of a resource are similar. A [Dictionary] consists of a few sample objects, and packs
