@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -45,12 +44,16 @@ type kustomization struct {
 		NewName string `json:"newName"`
 		NewTag  string `json:"newTag"`
 	} `json:"images"`
-	Patches []struct {
+	Replicas []struct {
+		Name  string `json:"name"`
+		Count int    `json:"count"`
+	} `json:"replicas"`
+	Patches []struct { // JSON patches
 		Path   string `json:"path"`
-		Target *struct {
+		Target struct {
 			Kind string `json:"kind"`
 			Name string `json:"name"`
-		} `json:"target"` // not nil: the patch is a JSON patch
+		} `json:"target"`
 	} `json:"patches"`
 }
 
@@ -134,16 +137,6 @@ func first[T runtime.Object](t *testing.T, path string) T {
 // clusterKinds are the cluster-scoped kinds, whose objects have no namespace.
 var clusterKinds = []string{"Namespace", "PriorityClass", "FlowSchema", "PriorityLevelConfiguration"}
 
-// isJSONPatch reports whether a file is a JSON patch and not an object.
-func isJSONPatch(k *kustomization, file string) bool {
-	for _, p := range k.Patches {
-		if p.Path == file {
-			return p.Target != nil
-		}
-	}
-	return false
-}
-
 // TestManifests checks that each manifest is well-formed and that the kustomization of its folder
 // names it. Each object of a namespaced kind must have a namespace.
 func TestManifests(t *testing.T) {
@@ -163,9 +156,10 @@ func TestManifests(t *testing.T) {
 		if err := yaml.UnmarshalStrict(raw, &k); err != nil {
 			return err
 		}
+		unchecked := []string{"kustomization.yaml", "servicemonitor.yaml"} // contain no object of the Kubernetes API
 		named := []string{"kustomization.yaml"}
 		for _, p := range k.Patches {
-			named = append(named, p.Path)
+			named, unchecked = append(named, p.Path), append(unchecked, p.Path)
 		}
 		for _, r := range slices.Concat(k.Resources, k.Components) {
 			if strings.HasPrefix(r, "../") {
@@ -188,7 +182,7 @@ func TestManifests(t *testing.T) {
 			t.Errorf("%s has %v, and its kustomization names %v", dir, files, named)
 		}
 		for _, file := range files {
-			if file == "kustomization.yaml" || file == "servicemonitor.yaml" || isJSONPatch(&k, file) {
+			if slices.Contains(unchecked, file) {
 				continue
 			}
 			for _, o := range objects(t, filepath.Join(dir, file)) {
@@ -208,14 +202,18 @@ func TestManifests(t *testing.T) {
 	check.NoError(t, err)
 }
 
-// TestDeployment checks that the command accepts the flags of the Deployment, that the folder
-// example has the same flags, and that names and ports match between the manifests. The ClusterRole
+// TestDeployment checks that the command accepts the flags of the Deployment, and that names and
+// ports match between the manifests, also those that the folder example changes. The ClusterRole
 // must allow the proxy to cache its --resources, and nothing else.
 func TestDeployment(t *testing.T) {
 	base := filepath.Join(manifests, "base")
 	deployment := first[*appsv1.Deployment](t, filepath.Join(base, "deployment.yaml"))
 	container := deployment.Spec.Template.Spec.Containers[0]
-	checkExample(t)
+	var example kustomization
+	readYAML(t, filepath.Join(manifests, "example", "kustomization.yaml"), &example)
+	if len(example.Images) != 1 || len(example.Replicas) != 1 || example.Images[0].Name != container.Image || example.Replicas[0].Name != deployment.Name {
+		t.Errorf("the example changes %v and %v, and the base has %s of %s", example.Images, example.Replicas, container.Image, deployment.Name)
+	}
 	checkEnd(t, &deployment.Spec.Template.Spec)
 	checkProbes(t, &container)
 	if class := first[*schedulingv1.PriorityClass](t, filepath.Join(base, "priorityclass.yaml")); class.Name != deployment.Spec.Template.Spec.PriorityClassName {
@@ -269,8 +267,8 @@ func checkEnd(t *testing.T, pod *corev1.PodSpec) {
 	}
 }
 
-// patchedArgs returns the arguments of the proxy after a folder's patches. A JSON patch adds
-// arguments to those of the base, and a patch that is an object replaces them.
+// patchedArgs returns the arguments of the proxy after a folder's patches, which add arguments to
+// those of the base.
 func patchedArgs(t *testing.T, folder string) []string {
 	t.Helper()
 	args := first[*appsv1.Deployment](t, filepath.Join(manifests, "base", "deployment.yaml")).Spec.Template.Spec.Containers[0].Args
@@ -278,14 +276,6 @@ func patchedArgs(t *testing.T, folder string) []string {
 	readYAML(t, filepath.Join(manifests, folder, "kustomization.yaml"), &k)
 	for _, p := range k.Patches {
 		path := filepath.Join(manifests, folder, p.Path)
-		if p.Target == nil {
-			for _, c := range first[*appsv1.Deployment](t, path).Spec.Template.Spec.Containers {
-				if c.Args != nil {
-					args = c.Args
-				}
-			}
-			continue
-		}
 		var patch jsonPatch
 		readYAML(t, path, &patch)
 		for _, change := range patch {
@@ -298,32 +288,13 @@ func patchedArgs(t *testing.T, folder string) []string {
 	return args
 }
 
-// checkExample checks that the folder example sets each flag that the folder base sets, to the same
-// value. A list in example may have more elements.
-func checkExample(t *testing.T) {
-	t.Helper()
-	base, example := newCommand(), newCommand()
-	check.NoError(t, errors.Join(base.ParseFlags(patchedArgs(t, "base")), example.ParseFlags(patchedArgs(t, "example"))))
-	base.Flags().Visit(func(f *pflag.Flag) {
-		want, has := []string{f.Value.String()}, []string{example.Flags().Lookup(f.Name).Value.String()}
-		if _, ok := f.Value.(pflag.SliceValue); ok {
-			want, has = f.Value.(pflag.SliceValue).GetSlice(), example.Flags().Lookup(f.Name).Value.(pflag.SliceValue).GetSlice()
-		}
-		for _, v := range want {
-			if !slices.Contains(has, v) {
-				t.Errorf("the example has --%s %s, and the base %s", f.Name, has, v)
-			}
-		}
-	})
-}
-
 // TestMemory checks the memory bounds of watches, of resources on demand and of unread responses:
 // together they must leave a part of the pod's memory for the resources that the proxy always
 // caches.
 func TestMemory(t *testing.T) {
 	container := first[*appsv1.Deployment](t, filepath.Join(manifests, "base", "deployment.yaml")).Spec.Template.Spec.Containers[0]
 	floor := resource.MustParse("100Mi")
-	for _, folder := range []string{"base", "controlplane", "example"} {
+	for _, folder := range []string{"base", "controlplane"} {
 		cmd := newCommand()
 		check.NoError(t, cmd.ParseFlags(patchedArgs(t, folder)))
 		sum := floor.DeepCopy()
@@ -338,28 +309,26 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestAddedResources checks the folders that add cached resources: their ClusterRoles allow the
-// proxy to cache these, and no resource is added twice.
+// TestAddedResources checks that the ClusterRole of the folder controlplane allows the proxy to
+// cache the resources that the folder adds, and that no resource is added twice.
 func TestAddedResources(t *testing.T) {
-	for _, folder := range []string{"controlplane", "example"} {
-		cmd := newCommand()
-		check.NoError(t, cmd.ParseFlags(patchedArgs(t, folder)))
-		held, err := cmd.Flags().GetStringSlice("resources")
-		check.NoError(t, err)
-		var allowed []string
-		for _, from := range []string{"base", folder} {
-			for _, rule := range first[*rbacv1.ClusterRole](t, filepath.Join(manifests, from, "rbac.yaml")).Rules {
-				for _, r := range rule.Resources {
-					if slices.Contains(rule.Verbs, "list") {
-						allowed = append(allowed, schema.GroupResource{Group: rule.APIGroups[0], Resource: r}.String())
-					}
+	cmd := newCommand()
+	check.NoError(t, cmd.ParseFlags(patchedArgs(t, "controlplane")))
+	held, err := cmd.Flags().GetStringSlice("resources")
+	check.NoError(t, err)
+	var allowed []string
+	for _, from := range []string{"base", "controlplane"} {
+		for _, rule := range first[*rbacv1.ClusterRole](t, filepath.Join(manifests, from, "rbac.yaml")).Rules {
+			for _, r := range rule.Resources {
+				if slices.Contains(rule.Verbs, "list") {
+					allowed = append(allowed, schema.GroupResource{Group: rule.APIGroups[0], Resource: r}.String())
 				}
 			}
 		}
-		slices.Sort(allowed)
-		slices.Sort(held)
-		if !slices.Equal(allowed, held) || len(slices.Compact(held)) != len(allowed) {
-			t.Errorf("%s: cached are %v, and allowed %v", folder, held, allowed)
-		}
+	}
+	slices.Sort(allowed)
+	slices.Sort(held)
+	if !slices.Equal(allowed, held) || len(slices.Compact(held)) != len(allowed) {
+		t.Errorf("cached are %v, and allowed %v", held, allowed)
 	}
 }
