@@ -72,6 +72,46 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
+// TestTraceContext checks that the proxy forwards the headers of W3C Trace Context unchanged,
+// whatever the caller's credentials and the request. The proxy's own requests, such as the review
+// of the caller that a request causes, have none of these headers.
+func TestTraceContext(t *testing.T) {
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	states := []string{"rojo=00f067aa0ba902b7", "congo=t61rcWkgMzE"}
+	trace := []string{"Traceparent", parent, "Tracestate", states[0], "Tracestate", states[1]}
+	clients := map[string]*http.Client{"Bearer token-jane": tp.client, "": tp.http1(tp.authCA.Issue(t, "carol", "staff"))}
+	for token, client := range clients {
+		for method, path := range map[string]string{
+			http.MethodGet:    "/api/v1/nodes?watch=1&timeoutSeconds=1",
+			http.MethodDelete: "/api/v1/namespaces/mine/configmaps/missing",
+		} {
+			caller := []string{"Connection", "traceparent"} // HTTP/2 has no such header
+			if token != "" {
+				caller = []string{"Authorization", token}
+			}
+			tp.open(client, method, path, append(caller, trace...)...)
+			sent := u.forwarded("/api/v1/")
+			if len(sent) != 1 || sent[0].header.Get("Traceparent") != parent || !slices.Equal(sent[0].header.Values("Tracestate"), states) {
+				t.Errorf("%s %s with %q: forwarded as %+v", method, path, token, sent)
+			}
+		}
+	}
+
+	tp.want(http.StatusOK, "new", "/api/v1/pods?resourceVersion=0", trace...)
+	own := 0
+	u.set(func() {
+		for _, q := range u.requests {
+			if own++; !ofProxy(q.header) || q.header.Get("Traceparent") != "" || len(q.header.Values("Tracestate")) > 0 {
+				t.Errorf("a read from the cache caused %+v", q)
+			}
+		}
+	})
+	if own == 0 {
+		t.Error("the caller was not reviewed")
+	}
+}
+
 // TestCertificateRefused checks that a client with only an invalid certificate is not anonymous,
 // and gets kube-apiserver's 401. A client whose valid certificate has an identity that forwarding
 // would change also gets 401, even with a token, because kube-apiserver would prefer the
