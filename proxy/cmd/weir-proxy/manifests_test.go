@@ -156,7 +156,8 @@ func TestManifests(t *testing.T) {
 		if err := yaml.UnmarshalStrict(raw, &k); err != nil {
 			return err
 		}
-		unchecked := []string{"kustomization.yaml", "servicemonitor.yaml"} // contain no object of the Kubernetes API
+		// Files that contain no object of Kubernetes' own API.
+		unchecked := []string{"kustomization.yaml", "servicemonitor.yaml"}
 		named := []string{"kustomization.yaml"}
 		for _, p := range k.Patches {
 			named, unchecked = append(named, p.Path), append(unchecked, p.Path)
