@@ -48,7 +48,7 @@ BASELINE      = go run ./measure/bench/cmd/baseline -tree $(BASELINETREE) -runs 
 MODULES      = cmd/weir controllerruntime e2e e2e/programs/report examples measure/bench measure/doctor metrics proxy
 NESTED       = controllerruntime e2e/programs/report measure/doctor metrics proxy
 
-.PHONY: help test testprograms lint staticcheck unit safe safe-all fuzz fuzzable mutants e2e soak answers proxyfuzz hostile programs baseline baseline-check cost-model oldest compat next build release image apidiff fmt tidy release-check
+.PHONY: help test testprograms lint staticcheck vulncheck unit safe safe-all fuzz fuzzable mutants e2e soak answers proxyfuzz hostile programs baseline baseline-check cost-model oldest compat next build release image apidiff fmt tidy release-check
 
 # The end-to-end tests wait for servers half of their time, so the rest runs beside them. A test
 # that lacks a program skips itself and adds a line to the file that WEIR_SKIPPED names: the last
@@ -84,6 +84,11 @@ lint: ## gofmt, go vet, staticcheck and unclear phrases
 # make lint does not find out what functions of others do, which takes minutes the first time.
 staticcheck: ## staticcheck as it is
 	$(SELDOM) $(call TOOL,staticcheck) $(PACKAGES) ./e2e/...
+
+# Not part of make test: a vulnerability that is published elsewhere must not fail a change here.
+vulncheck: ## known vulnerabilities in what Weir calls; needs the database at vuln.go.dev
+	@out=$$($(call TOOL,govulncheck) $(PACKAGES) 2>&1); code=$$?; echo "$$out"; case "$$out" in *"fetching vulnerabilities"*) \
+		echo "nothing was checked: the database of vulnerabilities is not reachable" >&2;; esac; exit $$code
 
 # The race detector makes ten seconds of some tests two minutes. So it is left out of the packages
 # in PLAIN, which have no goroutine, and of the commands and benchmarks, which run what the other
