@@ -16,7 +16,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// node is a kind of request in the diagram of docs/reflector.md.
+// node is a kind of request in the diagram of docs/explanation/reflector.md.
 type node string
 
 const (
@@ -47,13 +47,13 @@ type edge struct {
 	waits    bool
 }
 
-// TestDiagram compares the diagram in docs/reflector.md with the transitions of step, which it
-// finds by random walks. With -rewrite it writes the diagram. 4,000 walks find every transition;
-// the test makes more.
+// TestDiagram compares the diagram in docs/explanation/reflector.md with the transitions of step,
+// which it finds by random walks. With -rewrite it writes the diagram. 4,000 walks find every
+// transition; the test makes more.
 func TestDiagram(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const (
-		file        = "../../../docs/reflector.md"
+		file        = "../../../docs/explanation/reflector.md"
 		open, close = "```mermaid\n", "```\n"
 	)
 	drawn := draw(transitions(6000))

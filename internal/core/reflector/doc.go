@@ -5,8 +5,8 @@
 // last input, for example a response. It returns the next state and the actions: a request, a wait,
 // and calls of the sink. [Reflector.Run] executes the actions: it sends the requests to a
 // source.Source and writes the results to a Sink. For each kind of failure, testdata contains a
-// story, a log with every decision of the reflector. docs/reflector.md contains a diagram of the
-// requests and their order.
+// story, a log with every decision of the reflector. docs/explanation/reflector.md contains
+// a diagram of the requests and their order.
 //
 // In this package, the answer to a request is its response, also if the response is an error.
 //

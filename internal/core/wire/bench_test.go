@@ -40,7 +40,7 @@ func BenchmarkListProtobuf(b *testing.B) { benchList(b, Protobuf) }
 func BenchmarkListJSON(b *testing.B)     { benchList(b, JSON) }
 
 // BenchmarkListJSONText does the work of BenchmarkListJSON with the decoder of the package
-// jsontext. docs/design.md compares the two.
+// jsontext. docs/explanation/store.md compares the two.
 func BenchmarkListJSONText(b *testing.B) {
 	body := encode(b, JSON, podList(500))
 	options := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}

@@ -1,7 +1,7 @@
 // Package seats bounds what requests cost the proxy, by the priority of their callers: the number
 // of requests that run at the same time, the number that wait, the number and memory of watches,
 // and the memory of responses that clients have not read. Each bound is a budget with levels. A
-// figure in docs/design.md shows what each level is for.
+// figure in docs/explanation/servers.md shows what each level is for.
 package seats
 
 import (
