@@ -372,7 +372,7 @@ by("only").addEventListener("change", filter);
 
 function process(now, p, links) {
   setText(by("program"), p.program || "Informers");
-  const known = [p.host, `pid ${p.pid}`, `up ${since(now, p.started)}`, p.version && "version " + p.version, p.weir && "weir " + p.weir, p.go, p.args.length && "flags: " + p.args.join(" ")];
+  const known = [p.host, `pid ${p.pid}`, `up ${since(now, p.started)}`, p.version && "version " + p.version, p.weir && "weir " + p.weir, p.go, p.flags.length && "flags: " + p.flags.join(" ")];
   setText(by("process"), known.filter(Boolean).join(", "));
   fill(by("links"), [["JSON", "informers"], ...(links || []).map(l => [l.name, l.url])].map(([name, href]) => el("li", {}, el("a", {href}, name))));
 }
