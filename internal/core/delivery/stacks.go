@@ -9,8 +9,9 @@ import (
 )
 
 // Profiler labels of a goroutine that serves a registration. A CPU profile shows the costs of each
-// handler by handlerLabel. Stacks finds the goroutine by registrationLabel. Goroutines that a
-// handler starts inherit both.
+// handler by handlerLabel. Stacks finds the goroutine by registrationLabel. All goroutines that a
+// handler starts inherit both, also shared ones, such as the reader of an HTTP/2 connection: a
+// profile attributes their costs to the handler, even after the handler has returned.
 const (
 	handlerLabel      = "weir_handler"
 	registrationLabel = "weir_registration"
@@ -38,9 +39,12 @@ func Stacks() func(*Registration) string {
 	byLabel := map[string]string{}
 	for goroutine := range strings.SplitSeq(all.String(), "\n\n") {
 		_, after, labelled := strings.Cut(goroutine, `"`+registrationLabel+`":"`)
-		label, _, _ := strings.Cut(after, `"`)
-		if frames, calls := handlerFrames(goroutine); labelled && calls {
-			byLabel[label] = frames
+		if !labelled {
+			continue
+		}
+		if frames, calls := handlerFrames(goroutine); calls {
+			label, _, _ := strings.Cut(after, `"`)
+			byLabel[strings.Clone(label)] = frames // a substring would keep all stacks in memory
 		}
 	}
 	return func(r *Registration) string { return byLabel[r.label()] }
@@ -56,7 +60,7 @@ func handlerFrames(goroutine string) (frames string, calls bool) {
 		if len(fields) < 4 || fields[0] != "#" {
 			continue
 		}
-		if strings.Contains(fields[2], "(*Registration).call+") {
+		if strings.Contains(fields[2], "/delivery.(*Registration).call+") {
 			return b.String(), true
 		}
 		name, _, _ := strings.Cut(fields[2], "+0x")

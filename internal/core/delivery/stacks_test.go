@@ -2,8 +2,11 @@ package delivery
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"runtime/pprof"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -39,6 +42,54 @@ func TestStacks(t *testing.T) {
 		}
 		check.Equal(t, stacks(idle), "", "the stack of an idle handler")
 	})
+}
+
+// TestHandlerFrames checks that the frames end at the call of this package's Registration, and not
+// at a method with the same name of another type.
+func TestHandlerFrames(t *testing.T) {
+	const other, own = "#\t0x1\tother.(*Registration).call+0x1f\tother.go:1\n", "#\t0x2\tgithub.com/weirproject/weir/internal/core/delivery.(*Registration).call+0x2f\tregistration.go:2\n"
+	frames, calls := handlerFrames("1 @ 0x1 0x2\n" + other + own)
+	check.Equal(t, frames, "other.(*Registration).call\tother.go:1\n", "frames")
+	check.Equal(t, calls, true, "calls a handler")
+}
+
+// TestStacksMemory checks that the function that Stacks returns keeps only the stacks of handlers
+// in memory, and not the stacks of all goroutines.
+func TestStacksMemory(t *testing.T) {
+	release := make(chan struct{})
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer close(release)
+	for i := range 2000 { // pprof writes equal stacks once, so the labels differ
+		others.Go(func() {
+			pprof.Do(t.Context(), pprof.Labels("number", fmt.Sprint(i)), func(context.Context) { <-release })
+		})
+	}
+	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
+		until := make(chan struct{})
+		defer close(until)
+		r := New(w.store, func(context.Context, store.Change) { blockHere(until) }, Options{Name: "h"})
+		w.run(r)
+		w.sync()
+		w.put("a", "")
+		synctest.Wait()
+		before := heap()
+		stacks := Stacks()
+		if kept := heap() - before; kept > 100<<10 {
+			t.Errorf("it keeps %d bytes", kept)
+		}
+		if !strings.Contains(stacks(r), "blockHere\t") {
+			t.Error("the handler's stack is missing")
+		}
+	})
+}
+
+// heap returns the bytes of objects in use.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 func blockHere(until chan struct{})      { <-until }

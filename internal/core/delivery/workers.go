@@ -211,7 +211,7 @@ func (w *Workers) pop() *Registration {
 // the registration too.
 func (w *Workers) serve(r *Registration, changes []store.Change) {
 	r.state.Store(uint32(served))
-	pprof.SetGoroutineLabels(r.ctx) // until the worker serves another registration
+	pprof.SetGoroutineLabels(r.ctx) // they remain, even if r ends, until the worker serves another
 	more, returned := false, false
 	defer func() {
 		if !returned {
