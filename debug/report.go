@@ -55,8 +55,7 @@ type informer struct {
 	Reflectors []reflectorState `json:"reflectors,omitempty"`
 	Handlers   []handlerState   `json:"handlers,omitempty"` // by name
 
-	panics   uint64 // of all handlers
-	received int64  // bytes
+	received int64 // bytes
 }
 
 type requests struct {
@@ -103,20 +102,21 @@ type transition struct {
 }
 
 type handlerState struct {
-	Name           string  `json:"name"`
-	Synced         bool    `json:"synced"`
-	Events         uint64  `json:"events"`
-	Panics         uint64  `json:"panics"`
-	Lag            uint64  `json:"lag"`
-	PendingKeys    int     `json:"pendingKeys"`
-	BusySeconds    float64 `json:"busySeconds"`     // duration of the current call
-	Doing          string  `json:"doing,omitempty"` // event type of the current call
-	Key            string  `json:"key,omitempty"`   // object key of the current call
-	Stack          string  `json:"stack,omitempty"` // of the current call, if it lasts too long
-	LongestSeconds float64 `json:"longestSeconds"`
-	CallSeconds    float64 `json:"callSeconds"`              // total duration of all calls
-	ResyncSeconds  float64 `json:"resyncSeconds,omitempty"`  // the resync period
-	ResyncFraction float64 `json:"resyncFraction,omitempty"` // finished part of the current resync
+	Name           string    `json:"name"`
+	Synced         bool      `json:"synced"`
+	Events         uint64    `json:"events"`
+	Panics         uint64    `json:"panics"`
+	Panicked       time.Time `json:"panicked,omitzero"` // the last time
+	Lag            uint64    `json:"lag"`
+	PendingKeys    int       `json:"pendingKeys"`
+	BusySeconds    float64   `json:"busySeconds"`     // duration of the current call
+	Doing          string    `json:"doing,omitempty"` // event type of the current call
+	Key            string    `json:"key,omitempty"`   // object key of the current call
+	Stack          string    `json:"stack,omitempty"` // of the current call, if it lasts too long
+	LongestSeconds float64   `json:"longestSeconds"`
+	CallSeconds    float64   `json:"callSeconds"`              // total duration of all calls
+	ResyncSeconds  float64   `json:"resyncSeconds,omitempty"`  // the resync period
+	ResyncFraction float64   `json:"resyncFraction,omitempty"` // finished part of the current resync
 }
 
 // report returns the state of everything that runs, with the details of what is open.
@@ -137,7 +137,6 @@ func (t *trends) informerOf(now time.Time, name string, e *engine.Engine, open f
 	m := e.Store().Memory()
 	i.Memory = m.Total()
 	synced, detailed := true, open(i.ID)
-	panicked := t.panicked(i.ID, now)
 	statuses := e.Statuses()
 	for n, s := range statuses {
 		if s.ItemType != (wire.TypeMeta{}) {
@@ -149,16 +148,17 @@ func (t *trends) informerOf(now time.Time, name string, e *engine.Engine, open f
 		synced = synced && s.Synced
 		i.Problems = append(i.Problems, ofReflector(now, s)...)
 	}
-	for _, r := range e.Handlers() {
+	handlers := e.Handlers()
+	slices.SortFunc(handlers, func(a, b *delivery.Registration) int { return cmp.Compare(a.Name(), b.Name()) })
+	for _, r := range handlers {
 		h := handlerOf(r)
 		if detailed && seconds(h.BusySeconds) > maxCall {
 			h.Stack = t.stack(r, now)
 		}
-		i.Events, i.Lag, i.panics = i.Events+h.Events, max(i.Lag, h.Lag), i.panics+h.Panics
-		i.Problems = append(i.Problems, ofHandler(h, panicked && h.Panics > 0)...)
+		i.Events, i.Lag = i.Events+h.Events, max(i.Lag, h.Lag)
+		i.Problems = append(i.Problems, ofHandler(h, now.Sub(h.Panicked) < panicsFor)...)
 		i.Handlers = append(i.Handlers, h)
 	}
-	slices.SortFunc(i.Handlers, func(a, b handlerState) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortStableFunc(i.Problems, func(a, b problem) int { return compareProblems([]problem{a}, []problem{b}) })
 	i.Standing = standing(i.Problems, synced)
 	if r := e.Requests(); r != nil {
@@ -180,7 +180,7 @@ func (t *trends) informerOf(now time.Time, name string, e *engine.Engine, open f
 func handlerOf(r *delivery.Registration) handlerState {
 	s := r.Stats()
 	h := handlerState{
-		Name: r.Name(), Synced: r.HasSynced(), Events: s.Handled, Panics: s.Panics, Lag: s.Lag, PendingKeys: s.Pending,
+		Name: r.Name(), Synced: r.HasSynced(), Events: s.Handled, Panics: s.Panics, Panicked: s.Panicked, Lag: s.Lag, PendingKeys: s.Pending,
 		BusySeconds: s.Busy.Seconds(), Key: s.Key, LongestSeconds: s.Longest.Seconds(), CallSeconds: s.Spent.Seconds(),
 		ResyncSeconds: s.Resync.Seconds(), ResyncFraction: s.Swept,
 	}

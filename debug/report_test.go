@@ -212,20 +212,34 @@ func TestStack(t *testing.T) {
 
 func waitForRelease(release chan struct{}) { <-release }
 
-// TestPanicPasses checks that a panic needs attention for panicsFor.
+// TestPanicPasses checks that a panic of a handler needs attention for panicsFor, also if it was
+// before the page was first served, and that it is no problem of another handler.
 func TestPanicPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		past := newTrends()
-		s := simulate(t, "pods", func(context.Context, store.Change) { panic("always") })
-		standing := func() string { return past.report(time.Now(), never).Informers[0].Standing }
+		panicAt := func(keys ...string) delivery.Func {
+			return func(_ context.Context, c store.Change) {
+				if slices.Contains(keys, c.Key()) {
+					panic(c.Key())
+				}
+			}
+		}
+		s := simulate(t, "pods", panicAt("d/a", "d/b"))
+		_, err := s.engine.Handle(panicAt("d/a"), delivery.Options{Name: "other"})
+		check.NoError(t, err)
+		expect := func(when, want string) {
+			t.Helper()
+			var got []string
+			for _, p := range reportAll().Informers[0].Problems {
+				got = append(got, fmt.Sprint(p.Kind, ": ", p.Text))
+			}
+			check.Equal(t, strings.Join(got, ", "), want, "%s", when)
+		}
 		s.add("a")
-		time.Sleep(pointEvery + time.Second)
-		check.Equal(t, standing(), string(kindPanic), "after a panic")
-		time.Sleep(panicsFor)
-		check.Equal(t, standing(), "healthy", "long after the panic")
+		expect("after a panic", "panicked: handler h has panicked; panics so far: 1, panicked: handler other has panicked; panics so far: 1")
+		time.Sleep(panicsFor + time.Second)
+		expect("long after the panic", "")
 		s.add("b")
-		time.Sleep(pointEvery)
-		check.Equal(t, standing(), string(kindPanic), "after another panic")
+		expect("after another panic", "panicked: handler h has panicked; panics so far: 2")
 	})
 }
 

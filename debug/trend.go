@@ -33,11 +33,9 @@ var (
 
 // trend is the past of an informer, a proxy or a resource: about 1.5 KB.
 type trend struct {
-	last     [maxSeries]float64 // the newest values, of which Rate series are totals
-	panics   uint64             // of all handlers
-	panicked int64              // when a panic was last noticed, in Unix nanoseconds; 0: never
-	n        int                // the number of points so far; point i is at i % maxPoints
-	points   [maxSeries][maxPoints]point
+	last   [maxSeries]float64 // the newest values, of which Rate series are totals
+	n      int                // the number of points so far; point i is at i % maxPoints
+	points [maxSeries][maxPoints]point
 }
 
 // point is a value that is not negative, as the upper half of a float32 without its sign.
@@ -111,31 +109,24 @@ func (t *trends) add(now time.Time) {
 	defer t.mu.Unlock()
 	before, after := t.byID, now.Sub(t.at)
 	t.byID, t.at = make(map[string]*trend, len(before)), now
-	record := func(id string, panics uint64, of *[maxSeries]series, values ...float64) {
-		one, known := before[id]
-		if !known {
-			one = &trend{}
+	record := func(id string, of *[maxSeries]series, values ...float64) {
+		one, since := before[id], max(after, time.Millisecond)
+		if one == nil {
+			one, since = &trend{}, 0
 		}
-		if panics > one.panics {
-			one.panicked = now.UnixNano()
-		}
-		if one.panics = panics; known {
-			one.add(of, [maxSeries]float64(values), max(after, time.Millisecond))
-		} else {
-			one.add(of, [maxSeries]float64(values), 0)
-		}
+		one.add(of, [maxSeries]float64(values), since)
 		t.byID[id] = one
 	}
 	for i := range r.Informers {
 		one := &r.Informers[i]
-		record(one.ID, one.panics, &informerSeries, float64(one.Events), float64(one.Memory), float64(one.Lag), float64(one.received))
+		record(one.ID, &informerSeries, float64(one.Events), float64(one.Memory), float64(one.Lag), float64(one.received))
 	}
 	for i := range r.Proxies {
 		p := &r.Proxies[i]
-		record(p.ID, 0, &proxySeries, float64(p.Connections), float64(p.LongRunning), float64(p.Forwarded), float64(p.Received))
+		record(p.ID, &proxySeries, float64(p.Connections), float64(p.LongRunning), float64(p.Forwarded), float64(p.Received))
 		for n := range p.Resources {
 			one := &p.Resources[n]
-			record(one.ID, 0, &resourceSeries, float64(one.Events), float64(one.row.Memory), float64(one.Watchers), float64(one.Lag))
+			record(one.ID, &resourceSeries, float64(one.Events), float64(one.row.Memory), float64(one.Watchers), float64(one.Lag))
 		}
 	}
 }
@@ -148,14 +139,6 @@ func (t *trends) charts(id string, of [maxSeries]series) []series {
 		return one.charts(of)
 	}
 	return new(trend).charts(of)
-}
-
-// panicked reports whether a handler of an informer has panicked within panicsFor.
-func (t *trends) panicked(id string, now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	one := t.byID[id]
-	return one != nil && one.panicked != 0 && now.Sub(time.Unix(0, one.panicked)) < panicsFor
 }
 
 // stack returns the stack of a handler's goroutine at some time during the last pointEvery.

@@ -101,6 +101,8 @@ type Registration struct {
 	panics  atomic.Uint64
 	calls   calls
 
+	panicked atomic.Pointer[time.Time] // when the last panic was; nil: there was none
+
 	mu    sync.Mutex
 	phase phase
 	stop  context.CancelFunc // set while running
@@ -310,6 +312,7 @@ func (r *Registration) recover(key string) {
 		return
 	}
 	r.panics.Add(1)
+	r.panicked.Store(new(time.Now()))
 	if r.opts.OnPanic != nil {
 		r.opts.OnPanic(&PanicError{Handler: r.opts.Name, Key: key, Value: v, Stack: debug.Stack()})
 	}

@@ -11,8 +11,10 @@ import (
 type Stats struct {
 	Handled uint64 // calls of the handler, resyncs included
 	Panics  uint64 // panics of the handler and its filter
-	Lag     uint64 // changes that the handler has not received yet
-	Pending int    // entries in the backlog of the handler's cursor
+	// Panicked is the time of the last panic. It is zero if there was none.
+	Panicked time.Time
+	Lag      uint64 // changes that the handler has not received yet
+	Pending  int    // entries in the backlog of the handler's cursor
 	// Busy is how long the handler's current call has lasted. It is 0 outside a call.
 	Busy time.Duration
 	// Doing is the type of the event in the current call, and Key its object's key. They are zero
@@ -35,6 +37,9 @@ func (r *Registration) Stats() Stats {
 		Handled: r.handled.Load(), Panics: r.panics.Load(), Lag: r.cursor.Lag(), Pending: r.cursor.Pending(),
 		Longest: r.calls.longestRecent(), Spent: time.Duration(r.calls.spent.Load()),
 		Resync: r.sweep.period, Swept: r.sweep.swept(),
+	}
+	if at := r.panicked.Load(); at != nil {
+		s.Panicked = *at
 	}
 	busy, doing, object := r.calls.current()
 	if object == nil {
