@@ -84,6 +84,9 @@ func Handler(links ...Link) http.Handler {
 	reportNow := func(open func(id string) bool) report {
 		r := past.report(time.Now(), open)
 		r.Links = links
+		for i := range r.Proxies {
+			r.Proxies[i].Series = past.charts(r.Proxies[i].ID, proxySeries)
+		}
 		return r
 	}
 	mux := http.NewServeMux()

@@ -25,7 +25,8 @@ type report struct {
 // row is what the page shows of an informer, or of a resource of a proxy, before the user opens it.
 type row struct {
 	ID string `json:"id"` // unique
-	// Standing is healthy, syncing, or the kind of the first problem.
+	// Standing is healthy, syncing, or the kind of the first problem. For a resource of a proxy, it is
+	// healthy or a ProxyResource's State.
 	Standing string    `json:"standing"`
 	Problems []problem `json:"problems,omitempty"` // in the order of kinds
 	Memory   int64     `json:"totalBytes"`
@@ -153,7 +154,7 @@ func (t *trends) informerOf(now time.Time, name string, e *engine.Engine, open f
 	for _, r := range handlers {
 		h := handlerOf(r)
 		if detailed && seconds(h.BusySeconds) > maxCall {
-			h.Stack = t.stack(r, now)
+			h.Stack = t.stack(r)
 		}
 		i.Events, i.Lag = i.Events+h.Events, max(i.Lag, h.Lag)
 		i.Problems = append(i.Problems, ofHandler(h, now.Sub(h.Panicked) < panicsFor)...)
@@ -235,7 +236,7 @@ type proxy struct {
 	ID   string `json:"id"`
 	Name string `json:"name"` // its URL
 	registry.ProxyState
-	Series    []series   `json:"series"`
+	Series    []series   `json:"series"`    // only for a page
 	Resources []resource `json:"resources"` // those that need attention first, then by full name
 }
 
@@ -251,7 +252,6 @@ type resource struct {
 
 func (t *trends) proxyOf(now time.Time, p registry.Named[registry.Proxy], open func(id string) bool) proxy {
 	out := proxy{ID: "proxy " + p.Name, Name: p.Name, ProxyState: p.Value.State(), Resources: []resource{}}
-	out.Series = t.charts(out.ID, proxySeries)
 	for _, r := range out.ProxyState.Resources {
 		one := resource{row: row{ID: out.ID + " " + r.FullName, Problems: ofResource(r), Memory: r.Memory.Total()}, ProxyResource: r, RawBytes: r.Memory.Raw}
 		if one.Standing = r.State; r.State == "current" {

@@ -192,7 +192,7 @@ func (s *simulated) add(name string) {
 }
 
 // TestStack checks that the report contains the stack of a handler that does not return, but not
-// before the handler needs attention.
+// before the handler needs attention; and that the stacks do not stay in memory.
 func TestStack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -202,9 +202,16 @@ func TestStack(t *testing.T) {
 			t.Errorf("at first %+v", h)
 		}
 		time.Sleep(maxCall + time.Second)
-		i := reportAll().Informers[0]
+		past := newTrends()
+		i := past.report(time.Now(), func(string) bool { return true }).Informers[0]
 		if i.Standing != string(kindStuck) || !strings.Contains(i.Handlers[0].Stack, "debug.waitForRelease\t") || !strings.Contains(i.Handlers[0].Stack, "report_test.go:") {
 			t.Errorf("then %+v", i)
+		}
+		time.Sleep(2 * pointEvery)
+		past.stacksMu.Lock()
+		defer past.stacksMu.Unlock()
+		if past.stacks != nil {
+			t.Error("the stacks stay in memory")
 		}
 		close(release)
 	})

@@ -65,7 +65,7 @@ func (t *trend) add(of *[maxSeries]series, values [maxSeries]float64, after time
 // charts returns a copy of the points.
 func (t *trend) charts(of [maxSeries]series) []series {
 	for i := range of {
-		of[i].Points = []float32{}
+		of[i].Points = make([]float32, 0, min(t.n, maxPoints))
 		for at := max(t.n-maxPoints, 0); at < t.n; at++ {
 			of[i].Points = append(of[i].Points, t.points[i][at%maxPoints].value())
 		}
@@ -77,11 +77,14 @@ func (t *trend) charts(of [maxSeries]series) []series {
 // bounded by one trend for each running informer and each resource of a proxy. It is safe for
 // concurrent use.
 type trends struct {
-	mu     sync.Mutex
-	byID   map[string]*trend
-	at     time.Time // of the newest points
-	stacks func(*delivery.Registration) string
-	taken  time.Time // when stacks was recorded
+	mu   sync.Mutex
+	byID map[string]*trend
+	at   time.Time // of the newest points
+
+	// stacksMu is not mu, because it is held while stacks are recorded: for 50 ms if there are 20,000
+	// goroutines.
+	stacksMu sync.Mutex
+	stacks   func(*delivery.Registration) string // nil if not recorded within pointEvery
 }
 
 // newTrends returns trends that add a point every pointEvery until the caller drops them.
@@ -142,11 +145,16 @@ func (t *trends) charts(id string, of [maxSeries]series) []series {
 }
 
 // stack returns the stack of a handler's goroutine at some time during the last pointEvery.
-func (t *trends) stack(r *delivery.Registration, now time.Time) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.stacks == nil || now.Sub(t.taken) >= pointEvery {
-		t.stacks, t.taken = delivery.Stacks(), now
+func (t *trends) stack(r *delivery.Registration) string {
+	t.stacksMu.Lock()
+	defer t.stacksMu.Unlock()
+	if t.stacks == nil {
+		t.stacks = delivery.Stacks()
+		time.AfterFunc(pointEvery, func() {
+			t.stacksMu.Lock()
+			defer t.stacksMu.Unlock()
+			t.stacks = nil
+		})
 	}
 	return t.stacks(r)
 }
