@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strconv"
 	"time"
 
 	"github.com/weirproject/weir/debug"
@@ -68,11 +69,35 @@ func ServeDebugPage(ctx context.Context, address string) (url string, stop func(
 func newDebugServer() *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("/", debug.Handler(debug.Link{Name: "pprof", URL: "debug/pprof/"}))
-	for path, profile := range map[string]http.HandlerFunc{"": pprof.Index, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace, "cmdline": http.NotFound} {
-		mux.Handle("GET /debug/pprof/"+path, secure.LocalOnly(profile))
+	for path, profile := range map[string]http.HandlerFunc{"": pprof.Index, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace} {
+		mux.Handle("GET /debug/pprof/"+path, secure.LocalOnly(limited(profile)))
 	}
-	return &http.Server{Handler: withoutBodies(mux), ReadHeaderTimeout: readTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	return &http.Server{Handler: withoutBodies(mux), ReadHeaderTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 }
+
+// maxProfile limits the duration of a profile, in seconds.
+const maxProfile = 60
+
+// limited refuses profiles that take too long, and profiles that a page of another web site
+// requests: that page cannot read them, but they cost CPU time.
+func limited(profile http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		// Package pprof reads seconds in the same way, and ignores it if it is no number.
+		seconds, err := strconv.ParseFloat(r.FormValue("seconds"), 64)
+		switch site := r.Header.Get("Sec-Fetch-Site"); {
+		case site == "cross-site", site == "same-site":
+			http.Error(w, "open this address directly, or follow the link on the debug page", http.StatusForbidden)
+		case err == nil && !(seconds <= maxProfile): // also if it is not a number
+			http.Error(w, fmt.Sprintf("seconds must be at most %d", maxProfile), http.StatusBadRequest)
+		default:
+			profile(w, r)
+		}
+	}
+}
+
+// writeTimeout limits how long the server sends one answer. The page extends it for streams, and
+// package pprof by the duration of a profile.
+const writeTimeout = 30 * time.Second
 
 // readTimeout limits how long the server waits until it has received a request.
 const readTimeout = 10 * time.Second
@@ -86,6 +111,7 @@ func withoutBodies(h http.Handler) http.Handler {
 			// wait for.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
 		}
+		r.Body = http.NoBody // or package pprof would read a form of any size from it
 		h.ServeHTTP(w, r)
 	})
 }

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"bufio"
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -51,25 +53,35 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestProfiles checks that the server serves profiles, but not the command line, and that it
-// refuses a host name that may resolve to the loopback address.
+// TestProfiles checks that the server serves profiles, but not the command line, none that takes
+// too long, and none to a page of another web site; and that it refuses a host name that may
+// resolve to the loopback address.
 func TestProfiles(t *testing.T) {
 	web := httptest.NewServer(newDebugServer().Handler)
 	defer web.Close()
-	for path, want := range map[string]int{
-		"debug/pprof/": http.StatusOK, "debug/pprof/goroutine?debug=1": http.StatusOK, "debug/pprof/profile?seconds=1": http.StatusOK, "debug/pprof/cmdline": http.StatusNotFound, "": http.StatusOK,
-	} {
-		for _, host := range []string{"", "evil.example"} {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+"/"+path, nil)
-			r.RequestURI = ""
-			if host != "" {
-				r.Host, want = host, http.StatusForbidden
-			}
-			resp, err := new(http.Transport).RoundTrip(r)
-			check.NoError(t, err)
-			resp.Body.Close()
-			check.Equal(t, resp.StatusCode, want, "%s of %q", path, host)
+	get := func(path, host, site string) int {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+"/"+path, nil)
+		r.RequestURI = ""
+		r.Host = cmp.Or(host, r.Host)
+		if site != "" {
+			r.Header.Set("Sec-Fetch-Site", site)
 		}
+		resp, err := new(http.Transport).RoundTrip(r)
+		check.NoError(t, err)
+		defer resp.Body.Close()
+		return resp.StatusCode
+	}
+	for path, want := range map[string]int{
+		"debug/pprof/": http.StatusOK, "debug/pprof/goroutine?debug=1": http.StatusOK, "debug/pprof/cmdline": http.StatusNotFound, "": http.StatusOK,
+		"debug/pprof/profile?seconds=1": http.StatusOK, "debug/pprof/profile?seconds=61": http.StatusBadRequest, "debug/pprof/heap?seconds=61": http.StatusBadRequest,
+		"debug/pprof/trace?seconds=0.1": http.StatusOK, "debug/pprof/trace?seconds=1e3": http.StatusBadRequest, "debug/pprof/trace?seconds=NaN": http.StatusBadRequest,
+	} {
+		check.Equal(t, get(path, "", ""), want, "%s", path)
+		check.Equal(t, get(path, "evil.example", ""), http.StatusForbidden, "%s of another host", path)
+	}
+	for site, want := range map[string]int{"cross-site": http.StatusForbidden, "same-site": http.StatusForbidden, "same-origin": http.StatusOK, "none": http.StatusOK} {
+		check.Equal(t, get("debug/pprof/goroutine", "", site), want, "a profile for a page of %s", site)
+		check.Equal(t, get("", "", site), http.StatusOK, "the page for a link of %s", site)
 	}
 }
 
@@ -103,4 +115,37 @@ func TestIdle(t *testing.T) {
 func read(body io.Reader, into []byte) string {
 	n, _ := io.ReadFull(body, into)
 	return string(into[:n])
+}
+
+// TestWriteTimeout checks that the server closes the connection of a client that does not read, but
+// that it serves long profiles.
+func TestWriteTimeout(t *testing.T) {
+	for name, tt := range map[string]struct {
+		path   string
+		pause  time.Duration // before the client reads
+		served bool
+	}{
+		"a client that reads nothing": {"/page.js", 2 * writeTimeout, false},
+		"a long profile":              {"/debug/pprof/goroutine?seconds=60", 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				listener, server := testenv.Listen(), newDebugServer()
+				go func() { _ = server.Serve(listener) }() // ends with Close
+				defer server.Close()
+				conn, err := listener.Dial(t.Context(), "", "")
+				check.NoError(t, err)
+				defer conn.Close()
+				_, err = io.WriteString(conn, "GET "+tt.path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+				check.NoError(t, err)
+				time.Sleep(tt.pause)
+				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err == nil {
+					_, err = io.ReadAll(resp.Body)
+					resp.Body.Close()
+				}
+				check.Equal(t, err == nil, tt.served, "served (%v)", err)
+			})
+		})
+	}
 }
