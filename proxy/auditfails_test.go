@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // failing is an audit backend whose writes fail until works is set.
@@ -42,7 +43,7 @@ func TestAuditFails(t *testing.T) {
 			// If the policy omits the stage RequestReceived, the first event of this request is its end. The
 			// proxy answers the request, and cannot record that event.
 			tp.get("jane", path)
-			forwarded := 0
+			forwarded, before := 0, tp.server.forwardedFor[forUnaudited].Load()
 			for range 3 { // the proxy tries once a second whether it can record again
 				u.forwarded("")
 				tp.want(http.StatusOK, "jane", path)
@@ -51,6 +52,7 @@ func TestAuditFails(t *testing.T) {
 			if forwarded == 0 {
 				t.Error("all are answered here")
 			}
+			check.Equal(t, tp.server.forwardedFor[forUnaudited].Load()-before, uint64(forwarded), "requests forwarded because they could not be recorded")
 			codes := map[int]bool{}
 			for range 3 {
 				code, _ := tp.get("jane", "/metrics")

@@ -134,6 +134,11 @@ func TestNotProven(t *testing.T) {
 			}
 			tp.get("jane", tt.path)
 			u.wantForwarded(1, "/api/v1")
+			want := mirror.Cheap
+			if tt.fault != nil {
+				want = mirror.Stale
+			}
+			check.Equal(t, tp.server.forwardedFor[want].Load(), 1, "forwarded for this reason")
 		})
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/weirproject/weir/internal/core/registry"
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/proxy/internal/mirror"
-	"github.com/weirproject/weir/proxy/internal/review"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
@@ -39,61 +38,37 @@ func (s inspected) State() registry.ProxyState {
 	for reason, text := range forTexts {
 		state.ForwardedFor = append(state.ForwardedFor, registry.ProxyCount{Name: text, Count: s.forwardedFor[reason].Load()})
 	}
-	for name, pool := range map[string]*seats.Pool{"reads": s.seats.Reads, "writes": s.seats.Writes, "starts of watches": s.seats.Starts} {
-		taken, waiting := pool.Counts()
+	for _, pool := range []struct {
+		name string
+		of   *seats.Pool
+	}{{"reads", s.seats.Reads}, {"starts of watches", s.seats.Starts}, {"writes", s.seats.Writes}} {
+		taken, waiting := pool.of.Counts()
 		for level := range seats.Levels {
-			state.Seats = append(state.Seats, registry.ProxySeats{Of: name, Level: level.String(), Taken: taken[level], Waiting: waiting[level]})
+			state.Seats = append(state.Seats, registry.ProxySeats{Of: pool.name, Level: level.String(), Taken: taken[level], Waiting: waiting[level]})
 		}
 	}
-	slices.SortStableFunc(state.Seats, func(a, b registry.ProxySeats) int { return cmp.Compare(a.Of, b.Of) })
 	return state
 }
 
-// forReason says why a request was forwarded to the upstream.
-type forReason uint8
-
+// Reasons why requests are forwarded to the upstream, in addition to those of package mirror.
 const (
-	forOther forReason = iota
-	forHeaders
-	forUncached
-	forCheap
-	forForm
-	forDenied
-	forStale
+	forHeaders = mirror.Reasons + iota
+	forUnallowed
+	forUnaudited
 	forReasons
 )
 
-// forTexts describes the requests that were forwarded for each reason.
+// forTexts describes the requests that were forwarded for each reason. NoReason: the request is not
+// a read for the cache.
 var forTexts = [forReasons]string{
-	forOther:    "writes, and requests that are not reads of objects",
-	forHeaders:  "reads that only the upstream may answer, because they impersonate, upgrade the connection, or come from a browser or curl",
-	forUncached: "reads of resources that are not cached, or not yet",
-	forCheap:    "consistent reads that cost the upstream no more than a proof that the cache is current",
-	forForm:     "reads in a form that the cache lacks, such as Tables, or of a version that it no longer has",
-	forDenied:   "reads that the caller may not do, so that the upstream refuses them",
-	forStale:    "reads for which the cache was not current in time",
-}
-
-// whyForwarded returns why a request is forwarded. rq is nil if the proxy does not answer it.
-func (a *responseWriter) whyForwarded(r *http.Request, rq *request.Request) forReason {
-	switch {
-	case rq != nil:
-		return a.why
-	case r.Method == http.MethodGet && (review.HasImpersonation(r.Header) || r.Header.Get("Upgrade") != "" || r.Header.Get("Origin") != "" || ofTerminal(r)):
-		return forHeaders
-	}
-	return forOther
-}
-
-// whyNotRead returns why the mirror has no Read for a request.
-func (s *Server) whyNotRead(rq *request.Request) forReason {
-	switch {
-	case s.mirror.Find(rq.GVR()) == nil:
-		return forUncached
-	case rq.Consistent() && (rq.Name != "" || !mirror.SendsState(rq)):
-		return forCheap
-	}
-	return forForm
+	mirror.NoReason:    "writes, and requests that are not plain reads of objects",
+	forHeaders:         "reads that only the upstream may answer, because they impersonate, upgrade the connection, or come from a browser or curl",
+	mirror.NotCached:   "reads of resources that are not cached, not yet, or perhaps deleted",
+	mirror.Cheap:       "consistent reads that cost the upstream no more than a proof that the cache is current, or that --consistency forwards",
+	mirror.Unsupported: "reads in a form that the cache lacks, such as Tables, or of a version that it no longer has",
+	mirror.Stale:       "reads for which the cache was not current in time",
+	forUnallowed:       "reads that no review has allowed, so that the upstream decides",
+	forUnaudited:       "reads that the audit log could not record",
 }
 
 // Objects implements registry.Proxy.

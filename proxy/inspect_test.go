@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/weirproject/weir/debug"
 	"github.com/weirproject/weir/internal/core/registry"
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/proxy/internal/mirror"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
@@ -69,8 +71,10 @@ func TestInspect(t *testing.T) {
 // TestForwardedFor checks that the page shows how many requests were forwarded, and why, and the
 // seats of each level.
 func TestForwardedFor(t *testing.T) {
-	_, tp := start(t, apiserver.Options{Pods: 30}, Options{Resources: []string{"pods"}})
+	u, tp := start(t, apiserver.Options{Pods: 30}, Options{Resources: []string{"pods", "gadgets.v1.example.org"}})
 	tp.until("cached", func() bool { return tp.server.inspectedResource("pods").State == "current" })
+	tp.until("missing", func() bool { return tp.server.inspectedResource("gadgets.example.org").State == "missing" })
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "denied" })
 	counts := func() map[string]uint64 {
 		all := map[string]uint64{}
 		for _, one := range (inspected{tp.server}).State().ForwardedFor {
@@ -80,22 +84,31 @@ func TestForwardedFor(t *testing.T) {
 	}
 	const pods = "/api/v1/namespaces/default/pods"
 	for _, tt := range []struct {
-		reason  forReason
+		reason  mirror.Reason
+		user    string
 		path    string
 		headers []string
 	}{
-		{forOther, "/version", nil},
-		{forUncached, "/api/v1/nodes?resourceVersion=0", nil},
-		{forCheap, pods + "/some", nil},
-		{forForm, pods + "?resourceVersion=0", []string{"Accept", "application/json;as=Table;v=v1;g=meta.k8s.io"}},
-		{forHeaders, pods + "?resourceVersion=0", []string{"User-Agent", "curl/8"}},
+		{mirror.NoReason, "jane", "/version", nil},
+		{mirror.NoReason, "jane", "/version", []string{"User-Agent", "curl/8"}},
+		{mirror.NoReason, "jane", pods + "?resourceVersion=0&unknown=1", nil},
+		{mirror.NotCached, "jane", "/api/v1/nodes?resourceVersion=0", nil},
+		{mirror.NotCached, "jane", "/apis/example.org/v1/gadgets?resourceVersion=0", nil},
+		{mirror.NotCached, "jane", "/apis/example.org/v1/gadgets", nil},
+		{mirror.Cheap, "jane", pods + "/some", nil},
+		{mirror.Cheap, "jane", pods, nil},
+		{mirror.Cheap, "jane", "/apis/example.org/v1/gadgets/some", nil},
+		{mirror.Unsupported, "jane", pods + "?resourceVersion=0", []string{"Accept", "application/json;as=Table;v=v1;g=meta.k8s.io"}},
+		{forHeaders, "jane", pods + "?resourceVersion=0", []string{"User-Agent", "curl/8"}},
+		{forUnallowed, "denied", pods + "?resourceVersion=0", nil},
+		{mirror.Stale, "jane", pods + "?resourceVersion=9999999", nil},
 	} {
 		before := counts()
-		tp.get("jane", tt.path, tt.headers...)
+		tp.get(tt.user, tt.path, tt.headers...)
 		after := counts()
 		for reason, text := range forTexts {
-			if want := before[text] + map[bool]uint64{true: 1}[forReason(reason) == tt.reason]; after[text] != want {
-				t.Errorf("after %s: %d of %q, want %d", tt.path, after[text], text, want)
+			if want := before[text] + map[bool]uint64{true: 1}[mirror.Reason(reason) == tt.reason]; after[text] != want {
+				t.Errorf("after %s %q: %d of %q, want %d", tt.path, tt.headers, after[text], text, want)
 			}
 		}
 	}

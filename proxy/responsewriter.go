@@ -18,6 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 	"github.com/weirproject/weir/proxy/internal/audit"
 	"github.com/weirproject/weir/proxy/internal/conn"
+	"github.com/weirproject/weir/proxy/internal/mirror"
 	"github.com/weirproject/weir/proxy/internal/review"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
@@ -35,7 +36,7 @@ type responseWriter struct {
 	onCode func()
 	audit  *audit.Record // nil: the request is not recorded
 	failed bool          // a write has failed
-	why    forReason     // why serveRead did not answer the request
+	why    mirror.Reason // why the cache does not answer the request
 	// panicked is the value with which the request made the proxy panic; it is set before the
 	// functions in ends are called. nil: no panic.
 	panicked any

@@ -123,7 +123,7 @@ func (s *Server) dispatch(a *responseWriter, r *http.Request) {
 // the request.
 func (s *Server) serve(a *responseWriter, r *http.Request, rq *request.Request) {
 	if rq != nil && !mayAnswer(r, rq) {
-		rq = nil
+		rq, a.why = nil, forHeaders
 	}
 	switch {
 	case r.URL.Path == metricsPath:
@@ -139,7 +139,7 @@ func (s *Server) serve(a *responseWriter, r *http.Request, rq *request.Request) 
 			s.reject(a, r, err)
 			return
 		}
-		s.forwardedFor[a.whyForwarded(r, rq)].Add(1)
+		s.forwardedFor[a.why].Add(1)
 		a.rest = func() { s.forward(a, r) }
 	}
 }
@@ -197,9 +197,8 @@ func (s *Server) expired(a *responseWriter, r *http.Request, rq *request.Request
 // false, and writes nothing, if the proxy cannot answer the read.
 func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Request) bool {
 	begun := time.Now()
-	read := s.mirror.Read(rq, ofTerminal(r))
-	if read == nil {
-		a.why = s.whyNotRead(rq)
+	read, why := s.mirror.Read(rq, ofTerminal(r))
+	if a.why = why; read == nil {
 		return false
 	}
 	who, d := s.authorize(r, rq)
@@ -214,24 +213,22 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 		s.refuseUnread(a, r, d.Err())
 		return true
 	case d != review.Allow && d != review.Grace: // forward: the upstream refuses with its own message
-		a.why = forDenied
+		a.why = forUnallowed
 		return false
 	case !read.IsCached():
-		a.why = forUncached
 		read.Add()
 		return false
 	}
-	a.why = forStale
 	got := read.Wait(r.Context())
-	switch {
-	case got == mirror.Outcome{}:
-		return false
-	case got.Late:
-		s.forwardedFor[forStale].Add(1)
+	switch a.why = got.Forward; {
+	case got.Forward == mirror.NoReason:
+		return s.answer(a, r, &servedRead{read, got.Session, who, d}, begun, got.Err)
+	case got.Err != nil:
+		s.forwardedFor[got.Forward].Add(1)
 		a.rest = func() { s.forwardWithTimeout(a, r, got.Err) }
 		return true
 	}
-	return s.answer(a, r, &servedRead{read, got.Session, who, d}, begun, got.Err)
+	return false
 }
 
 // answer answers a read from its session (rq.session). If lost is not nil, it answers with that
@@ -240,6 +237,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 func (s *Server) answer(a *responseWriter, r *http.Request, rq *servedRead, begun time.Time, lost error) bool {
 	record, err := s.auditor.Begin(r, review.Attributes(rq.Request, rq.who), rq.decision == review.Grace, begun)
 	if err != nil {
+		a.why = forUnaudited
 		return false
 	}
 	if record != nil {

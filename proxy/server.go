@@ -61,7 +61,7 @@ type Server struct {
 	shutdownPhase    atomic.Int32 // a shutdownPhase
 	unfinished       atomic.Int64 // requests that a shutdown waits for
 	forwardedWatches forwardedWatches
-	forwardedFor     [forReasons]atomic.Uint64
+	forwardedFor     [forReasons]atomic.Uint64 // by mirror.Reason
 }
 
 // ErrClosed is returned by the methods of a closed server.

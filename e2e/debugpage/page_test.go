@@ -160,7 +160,7 @@ func (w *world) throughProxy(t *testing.T, p *tab) {
 	section := "document.querySelector('#proxies section')"
 	p.says(section, "Proxy "+w.proxy.URL(), "long-running requests", "Callers that watch")
 	p.do(script(section + ".querySelectorAll('details').forEach(d => { d.open = true; })"))
-	p.says(section, "Forwarded requests, and why", "requests that are not reads of objects", "Seats:", "All seats are free")
+	p.says(section, "Forwarded requests, and why", "requests that are not plain reads of objects", "Seats:", "All seats are free")
 	p.says(section, "jane", "kubelet/v1.37", "joan", "controller/2")
 	p.says(row("configmaps v1"), "healthy")
 	p.expand("configmaps v1")

@@ -163,7 +163,7 @@ func TestAwaitReread(t *testing.T) {
 	st := *res.State()
 	st.objects, st.redefined = MinProofObjects, time.Now()
 	res.published.Store(&st)
-	rd := m.Read(strictly(t, "/api/v1/pods?resourceVersion=0"), false)
+	rd, _ := m.Read(strictly(t, "/api/v1/pods?resourceVersion=0"), false)
 	var all sync.WaitGroup
 	for range maxRereadWaiters {
 		all.Go(func() { rd.awaitReread(t.Context()) })

@@ -10,35 +10,68 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
+// Reason says why the cache does not answer a read, so that the read is forwarded.
+type Reason uint8
+
+const (
+	// NoReason means that the cache answers the read.
+	NoReason Reason = iota
+	// NotCached means that the resource has no session, or that the upstream may have deleted the
+	// resource.
+	NotCached
+	// Cheap means that a consistent read costs the upstream no more than a proof that the session is
+	// current, or that Config.ForwardConsistent is set.
+	Cheap
+	// Unsupported means that kube-apiserver would not answer the read as the session can: in another
+	// form such as a Table, by another field, or from a version that the session lacks.
+	Unsupported
+	// Stale means that the session is not proven current, or did not reach a version in time.
+	Stale
+	// Reasons is the number of reasons.
+	Reasons
+)
+
 // Read is a read that the cache may answer. Only one goroutine uses it.
 type Read struct {
 	*request.Request
 	mirror   *Mirror
 	resource *Resource // nil: the resource is not cached
 	indents  bool      // kube-apiserver would send the client indented JSON
-	prove    bool      // the session needs a proof that it is current
+	// unproven is NoReason, unless the session needs a proof that it is current. It then says why the
+	// read is forwarded if a proof is too expensive.
+	unproven Reason
 }
 
-// Read returns a Read if the cache may answer rq, or nil if rq must be forwarded. indents says that
+// Read returns a Read if the cache may answer rq, or nil and the reason if rq must be forwarded. If
+// the resource is not cached but can be, it returns a Read and NotCached. indents says that
 // kube-apiserver would send the client indented JSON.
-func (m *Mirror) Read(rq *request.Request, indents bool) *Read {
+func (m *Mirror) Read(rq *request.Request, indents bool) (*Read, Reason) {
 	rd := &Read{Request: rq, mirror: m, resource: m.Find(rq.GVR()), indents: indents}
 	if rd.resource == nil && !m.CanAdd(rq.GVR()) {
-		return nil
+		return nil, NotCached
 	}
-	rd.prove = rq.Consistent() && (rq.Name != "" || !m.skipsProof[rq.GVR().GroupResource()]) || rd.tooStale()
-	if rd.prove && !rd.wantsProof() {
-		return nil
+	switch {
+	case rq.Consistent() && (rq.Name != "" || !m.skipsProof[rq.GVR().GroupResource()]):
+		rd.unproven = Cheap
+	case rd.tooStale():
+		rd.unproven = Stale
+	}
+	if rd.unproven != NoReason {
+		if why := rd.proofRefused(); why != NoReason {
+			return nil, why
+		}
 	}
 	if rd.resource == nil {
-		return rd
+		return rd, NotCached
 	}
 	st := rd.resource.read()
-	s := st.serving()
-	if s != nil && st.unknown || rd.lost(st) == nil && (s == nil || !s.canServe(rq, indents)) {
-		return nil
+	switch s := st.serving(); {
+	case s != nil && st.unknown, s == nil && rd.lost(st) == nil:
+		return nil, NotCached
+	case rd.lost(st) == nil && !s.canServe(rq, indents):
+		return nil, Unsupported
 	}
-	return rd
+	return rd, NoReason
 }
 
 // IsCached reports whether the resource is cached, or is being loaded.
@@ -66,14 +99,13 @@ func (m *Mirror) RefusesToken(rq *request.Request, indents bool) bool {
 	return s != nil && !s.encodes(rq, indents)
 }
 
-// Outcome says how a read is answered: from Session, unless Err is set. The zero value means that
-// the read is forwarded.
+// Outcome says how a read is answered: from Session, unless Err is set.
 type Outcome struct {
 	Session *Session
 	Err     error
-	// Late means that the read is forwarded, and that the client gets Err if the upstream does not
-	// answer in time. The session has not reached the resourceVersion that the read needs.
-	Late bool
+	// Forward is NoReason, unless the read is forwarded. The client then gets Err, if it is set and
+	// the upstream does not answer in time.
+	Forward Reason
 }
 
 // Wait waits until the session is fresh enough for the read. The resource must be cached.
@@ -89,31 +121,43 @@ func (rd *Read) Wait(ctx context.Context) Outcome {
 	switch {
 	case err != nil:
 		return Outcome{Session: s, Err: err}
-	case s == nil, rd.prove && (s.isSmall() || !s.ProveCurrent(proof)):
-		return Outcome{}
+	case s == nil:
+		return Outcome{Forward: NotCached}
+	case rd.unproven != NoReason && s.isSmall():
+		return Outcome{Forward: rd.unproven}
+	case rd.unproven != NoReason && !s.ProveCurrent(proof):
+		return Outcome{Forward: Stale}
 	case !s.waitForVersion(ctx, rd.Request):
-		return Outcome{s, watchcache.TooLargeError(rd.MinVersion(), s.Version()), rd.Continue == nil}
+		got := Outcome{Session: s, Err: watchcache.TooLargeError(rd.MinVersion(), s.Version())}
+		if rd.Continue == nil {
+			got.Forward = Stale
+		}
+		return got
 	case !s.canServe(rd.Request, rd.indents): // the log may have dropped the version in the meantime
-		return Outcome{}
+		return Outcome{Forward: Unsupported}
 	}
 	return Outcome{Session: s}
 }
 
-// wantsProof reports whether a read that needs a proof waits for one. If it returns false, the
-// proxy forwards the read. It returns false if the read costs the upstream no more than a proof.
-// With Config.ForwardConsistent, it returns false for every consistent read. For a resource that is
-// not cached, it returns true, so that the caller adds the resource. For a resource that is being
-// reread, it returns true, so that the read waits (see lost). For any other resource without a
-// serving session, it returns false.
-func (rd *Read) wantsProof() bool {
+// proofRefused returns why a read that needs a proof is forwarded, or NoReason if it waits for the
+// proof. It is forwarded if it costs the upstream no more than a proof. With
+// Config.ForwardConsistent, every consistent read is forwarded. A read of a resource that is not
+// cached waits, so that the caller adds the resource. A read of a resource that is being reread
+// waits too (see lost), but not of any other resource without a serving session.
+func (rd *Read) proofRefused() Reason {
 	if rd.Consistent() && (rd.mirror.cfg.ForwardConsistent || rd.Name != "" || smallPage(rd.Request)) {
-		return false
+		return rd.unproven
 	}
 	if rd.resource == nil || rd.resource.rereads(rd.resource.State()) {
-		return true
+		return NoReason
 	}
-	s := rd.resource.read().serving()
-	return s != nil && !s.isSmall()
+	switch s := rd.resource.read().serving(); {
+	case s == nil:
+		return NotCached
+	case s.isSmall():
+		return rd.unproven
+	}
+	return NoReason
 }
 
 // tooStale reports whether the session last heard from the upstream more than Config.MaxStaleness
@@ -244,5 +288,5 @@ func (rd *Read) isReread() bool {
 	if s == nil {
 		return apierrors.IsTooManyRequests(rd.lost(st))
 	}
-	return rd.prove && !st.follows && s.Reflector().Status().Err == nil
+	return rd.unproven != NoReason && !st.follows && s.Reflector().Status().Err == nil
 }

@@ -214,7 +214,7 @@ func TestReadsLongAfterRedefinition(t *testing.T) {
 		st.phase, st.objects, st.redefined = phaseWaiting, tt.objects, time.Now().Add(-tt.before)
 		res.published.Store(st)
 		m.byGVR[pods] = res
-		rd := m.Read(strictly(t, "/api/v1/pods?resourceVersion=0"), false)
+		rd, _ := m.Read(strictly(t, "/api/v1/pods?resourceVersion=0"), false)
 		if (rd != nil) != tt.waits || rd != nil && !apierrors.IsTooManyRequests(rd.lost(st)) {
 			t.Errorf("%+v: %+v", tt, rd)
 		}
