@@ -65,6 +65,9 @@ func putAll(ctx context.Context, n int, put func(ctx context.Context, i int) (in
 	var newest atomic.Int64
 	for i := range n {
 		loading.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			revision, err := put(ctx, i)
 			for seen := newest.Load(); revision > seen && !newest.CompareAndSwap(seen, revision); seen = newest.Load() {
 			}

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/e2e/programs/report"
 	"github.com/weirproject/weir/internal/testing/check"
@@ -34,7 +33,7 @@ const certificates = 20
 // certify returns a line about each Certificate.
 func certify(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, podsim.New(0, 1))
-	c := certManager{w, t, dynamic.NewForConfigOrDie(w.cluster.Config())}
+	c := certManager{w, t}
 	c.installDefinitions(t, ctx, "cert-manager", "github.com/cert-manager/cert-manager", "deploy/crds/*.yaml")
 	c.fill(ctx)
 	s, err := start(binary, w.kubeconfig)
@@ -68,8 +67,7 @@ func certify(t *testing.T, ctx context.Context, binary string) (usage, []string)
 // certManager creates and changes the objects that cert-manager reads.
 type certManager struct {
 	*world
-	t       *testing.T
-	objects dynamic.Interface
+	t *testing.T
 }
 
 // certNamespace is the namespace of the Certificates and Secrets.

@@ -23,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/internal/testing/check"
@@ -39,7 +38,7 @@ const fleetNamespace = "fleet"
 // Machines that the controllers only cache. provision returns a line about each object.
 func provision(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, podsim.New(0, 1))
-	f := fleet{w, t, dynamic.NewForConfigOrDie(w.cluster.Config())}
+	f := fleet{w, t}
 	w.installDefinitions(t, ctx, "cluster-api", "sigs.k8s.io/cluster-api", "core/config/crd/bases/*.yaml")
 	for _, kind := range []string{"FakeCluster", "FakeMachine", "FakeMachineTemplate"} {
 		f.defineInfrastructure(ctx, kind)
@@ -74,8 +73,7 @@ func provision(t *testing.T, ctx context.Context, binary string) (usage, []strin
 // fleet creates and changes the objects of Cluster API's controllers.
 type fleet struct {
 	*world
-	t       *testing.T
-	objects dynamic.Interface
+	t *testing.T
 }
 
 const infrastructureGroup = "infrastructure.cluster.x-k8s.io"

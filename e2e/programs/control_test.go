@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 
 	"github.com/weirproject/weir/e2e/cluster"
@@ -28,7 +27,7 @@ import (
 func control(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, population{bound: podsim.New(*podsFlag, 1), pending: podsim.New(0, 2)})
 	w.makeNodes(t, ctx)
-	l := &lives{t: t, world: w, dynamic: dynamic.NewForConfigOrDie(w.cluster.Config())}
+	l := &lives{t: t, world: w}
 	l.define(ctx)
 	s, err := start(binary, w.kubeconfig, "--kubeconfig="+w.kubeconfig, "--leader-elect=false", "--secure-port=0",
 		"--kube-api-qps=1000", "--kube-api-burst=2000",
@@ -55,9 +54,8 @@ const livesNamespace = "lives"
 // lives creates, changes and deletes objects that controllers manage, step by step.
 type lives struct {
 	*world
-	t       *testing.T
-	dynamic dynamic.Interface
-	told    []string // the expected lines of all steps
+	t    *testing.T
+	told []string // the expected lines of all steps
 }
 
 // define creates the CustomResourceDefinition of widgets, and waits until widgets are served.
@@ -146,7 +144,7 @@ func (l *lives) collect(ctx context.Context) {
 		{deployments, "web", metav1.DeletePropagationForeground}, {statefulSets, "db", metav1.DeletePropagationOrphan},
 		{jobs, "work", metav1.DeletePropagationBackground}, {widgets, "w", metav1.DeletePropagationBackground},
 	} {
-		check.NoError(l.t, l.dynamic.Resource(of.resource).Namespace(livesNamespace).Delete(ctx, of.name, metav1.DeleteOptions{PropagationPolicy: &of.how}))
+		check.NoError(l.t, l.objects.Resource(of.resource).Namespace(livesNamespace).Delete(ctx, of.name, metav1.DeleteOptions{PropagationPolicy: &of.how}))
 	}
 	l.await(ctx, `
 		ConfigMap kube-root-ca.crt
@@ -180,7 +178,7 @@ func (l *lives) await(ctx context.Context, want string) {
 		}
 	}
 	testenv.EventuallyNoError(l.t, ctx, "there is "+want, func() error {
-		got, err := inventory(ctx, l.dynamic, livesNamespace)
+		got, err := inventory(ctx, l.objects, livesNamespace)
 		if err != nil && ctx.Err() == nil {
 			l.t.Fatal(err)
 		}
@@ -200,7 +198,7 @@ var (
 
 func (l *lives) create(ctx context.Context, namespace string, resource schema.GroupVersionResource, text string) *unstructured.Unstructured {
 	l.t.Helper()
-	return createYAML(l.t, ctx, l.dynamic.Resource(resource).Namespace(namespace), text)
+	return createYAML(l.t, ctx, l.objects.Resource(resource).Namespace(namespace), text)
 }
 
 func (l *lives) own(ctx context.Context, name string, owner *unstructured.Unstructured) {
@@ -213,6 +211,6 @@ func (l *lives) own(ctx context.Context, name string, owner *unstructured.Unstru
 
 func (l *lives) patch(ctx context.Context, resource schema.GroupVersionResource, name, patch string) {
 	l.t.Helper()
-	_, err := l.dynamic.Resource(resource).Namespace(livesNamespace).Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := l.objects.Resource(resource).Namespace(livesNamespace).Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
 	check.NoError(l.t, err)
 }

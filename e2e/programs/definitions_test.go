@@ -45,8 +45,7 @@ func (w *world) installDefinitions(t *testing.T, ctx context.Context, program, m
 // define creates a CustomResourceDefinition, and waits until its resource is served.
 func (w *world) define(t *testing.T, ctx context.Context, text string) {
 	t.Helper()
-	objects := dynamic.NewForConfigOrDie(w.cluster.Config())
-	crd := createYAML(t, ctx, objects.Resource(definitions), text)
+	crd := createYAML(t, ctx, w.objects.Resource(definitions), text)
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
@@ -57,7 +56,7 @@ func (w *world) define(t *testing.T, ctx context.Context, text string) {
 		}
 		resource := schema.GroupVersionResource{Group: group, Version: version["name"].(string), Resource: plural}
 		testenv.EventuallyNoError(t, ctx, crd.GetName()+" is served", func() error {
-			_, err := objects.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+			_, err := w.objects.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
 			return err
 		})
 	}

@@ -27,7 +27,7 @@ var routes = observer{
 	prepare: func(t *testing.T, ctx context.Context, w *world) []string {
 		w.installDefinitions(t, ctx, "traefik", "github.com/traefik/traefik/v3", "docs/content/reference/dynamic-configuration/kubernetes-crd-definition-v1.yml")
 		w.installDefinitions(t, ctx, "traefik", "sigs.k8s.io/gateway-api", "config/crd/standard/*.yaml")
-		g := gateways{w, dynamic.NewForConfigOrDie(w.cluster.Config()), servingCertificate(t)}
+		g := gateways{w, servingCertificate(t)}
 		_, err := w.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: routeNamespace}}, metav1.CreateOptions{})
 		check.NoError(t, err)
 		createYAML(t, ctx, g.objects.Resource(gatewayClasses), `{apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: {name: traefik},
@@ -41,7 +41,7 @@ var routes = observer{
 	},
 	count: func(w *world) int { return routeCount() * 3 },
 	changes: []change{func(t *testing.T, ctx context.Context, w *world) []string {
-		g := gateways{w, dynamic.NewForConfigOrDie(w.cluster.Config()), servingCertificate(t)}
+		g := gateways{w, servingCertificate(t)}
 		g.move(t, ctx, 0)
 		w.restartAPIServer(t, ctx)
 		g.move(t, ctx, 60)
@@ -61,7 +61,6 @@ func routeCount() int { return max(*podsFlag/50, 120) }
 // gateways creates and changes the objects that Traefik reads.
 type gateways struct {
 	*world
-	objects     dynamic.Interface
 	certificate map[string][]byte // of all Secrets that routes name
 }
 
