@@ -5,6 +5,7 @@ package doctor
 
 import (
 	"cmp"
+
 	"github.com/weirproject/weir/measure/doctor/cost"
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )

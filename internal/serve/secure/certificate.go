@@ -108,7 +108,8 @@ func EncodePair(pair *tls.Certificate) (certPEM, keyPEM []byte, err error) {
 	return certPEM, keyPEM, nil
 }
 
-// newTemplate returns the template of a certificate with a random serial number.
+// newTemplate returns the template of a certificate, without a serial number: package x509 chooses
+// a random one.
 func newTemplate(name string, validity time.Duration) *x509.Certificate {
 	return &x509.Certificate{
 		Subject:               pkix.Name{CommonName: name},
