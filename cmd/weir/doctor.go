@@ -43,6 +43,7 @@ type doctorFlags struct {
 	bytes   []string
 	top     int
 	period  time.Duration
+	demo    bool
 }
 
 func newDoctor() *cobra.Command {
@@ -62,13 +63,17 @@ func newDoctor() *cobra.Command {
 			"Without a log, doctor reads the metrics of the server that kubectl's flags select, for a minute. It then shows the cost\n" +
 			"of LISTs and WATCHes by resource, because metrics do not name clients. With a log and such a flag, doctor requests only\n" +
 			"the numbers and sizes of objects from that server.",
-		Example: "  weir doctor /var/log/kubernetes/audit*.log\n" +
+		Example: "  weir doctor --demo\n" +
+			"  weir doctor /var/log/kubernetes/audit*.log\n" +
 			"  weir doctor audit-*.gz --objects pods=50000,secrets=8000\n" +
 			"  weir doctor audit-*.gz --context production -o html >report.html\n" +
 			"  kubectl logs audit-webhook | weir doctor - -o json\n" +
 			"  weir doctor --context production",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && f.Chosen() {
+			if f.demo && len(args) > 0 || f.demo && f.Chosen() {
+				return command.Usagef("--demo analyses a log that weir contains, and neither another log nor a server")
+			}
+			if len(args) == 0 && (f.demo || f.Chosen()) {
 				return nil
 			}
 			return checkLogs(cmd.CommandPath(), args)
@@ -78,6 +83,7 @@ func newDoctor() *cobra.Command {
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "Output format: json for all counts, html for a page with charts; empty: tables and sentences")
 	cmd.Flags().StringSliceVar(&f.objects, "objects", nil, "Numbers of objects, such as pods=50000,deployments.apps=2000; doctor orders findings by them")
 	cmd.Flags().StringSliceVar(&f.bytes, "object-bytes", nil, "Sizes of stored objects in bytes, such as pods=5000")
+	cmd.Flags().BoolVar(&f.demo, "demo", false, "Analyse an example log that weir contains")
 	cmd.Flags().IntVar(&f.top, "top", 10, "Number of rows of the table")
 	cmd.Flags().DurationVar(&f.period, "for", defaultLive, "How long to observe a running server")
 	cmd.Flags().AddFlagSet(f.Flags)
@@ -87,7 +93,7 @@ func newDoctor() *cobra.Command {
 // checkLogs returns a usage error if names is empty, or if two names lead to the same file.
 func checkLogs(path string, names []string) error {
 	if len(names) == 0 {
-		return command.Usagef("which AUDIT-LOG? For example: %s /var/log/kubernetes/audit*.log; or which server, such as --context production?", path)
+		return command.Usagef("which AUDIT-LOG? For example: %s /var/log/kubernetes/audit*.log; or which server, such as --context production? An example report: %[1]s --demo", path)
 	}
 	var files []os.FileInfo
 	for i, name := range names {
@@ -148,7 +154,7 @@ func (f *doctorFlags) run(cmd *cobra.Command, names []string) error {
 	if err := f.checkCluster(); err != nil {
 		return err
 	}
-	if len(names) == 0 {
+	if len(names) == 0 && !f.demo {
 		return f.runLive(cmd)
 	}
 	return f.runLogs(cmd, names)
@@ -201,6 +207,13 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 	}
 	given := map[string][]string{"--objects": slices.Sorted(maps.Keys(o.Objects)), "--object-bytes": slices.Sorted(maps.Keys(o.Bytes))}
 	o.Model = cost.Load()
+	if f.demo {
+		log, objects := doctor.Demo()
+		maps.Copy(objects, o.Objects)
+		o.Objects, names = objects, []string{"-"}
+		cmd.SetIn(log)
+		fmt.Fprintln(cmd.ErrOrStderr(), "note: this is the log of a simulated cluster; for yours: weir doctor AUDIT-LOG...")
+	}
 	if f.Chosen() {
 		if err := f.sizesOf(cmd.Context(), &o); err != nil {
 			return err

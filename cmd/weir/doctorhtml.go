@@ -70,16 +70,18 @@ li { margin-bottom: 2em }
 func (p *doctorPage) write(to io.Writer) error {
 	w := &htmlWriter{}
 	w.add(pageHead, markup(chart.PageStyle()))
-	w.add("<h1>%s</h1>\n<p>%s</p>\n", p.Title, p.Summary)
+	w.add("<h1>%s</h1>\n<p><strong>%s</strong></p>\n", p.Title, p.Headline)
+	p.addFindings(w)
 	for _, text := range p.Skipped {
 		w.add("<p class=\"note\">%s</p>\n", text)
 	}
+	w.add("<h2>The whole load</h2>\n<p>%s</p>\n", p.Summary)
 	for _, picture := range p.Charts {
 		w.add("%s", picture)
 	}
 	w.add("\n")
 	w.addTable(p.Table.Head, p.Table.Rows)
-	p.addFindings(w)
+	w.add("\n")
 	if t := p.Restart; t != nil {
 		w.add("<h2>If all clients restarted at the same time</h2>\n<p>%s</p>\n%s", t.Text, t.Chart)
 		if len(t.Rows) > 0 {
@@ -100,7 +102,7 @@ func (p *doctorPage) write(to io.Writer) error {
 
 // addFindings appends the section about the findings.
 func (p *doctorPage) addFindings(w *htmlWriter) {
-	w.add("\n<h2>What stands out</h2>\n")
+	w.add("<h2>What stands out</h2>\n")
 	if len(p.Findings) == 0 {
 		w.add("<p>%s</p>\n", p.Nothing)
 		return

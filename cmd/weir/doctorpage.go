@@ -17,18 +17,20 @@ import (
 // doctorPage is doctor's report for people. Its method write writes it as HTML, and
 // prescription.print prints it as text.
 type doctorPage struct {
-	Title, Summary string
-	Skipped        []string // sentences about the parts of the logs that were not read
-	Charts         []markup
-	Table          pageTable // of clients (logs) or of resources (server)
-	Findings       []pageFinding
-	Nothing        string // replaces Findings if there are none
-	Covered        string // which logs were read; follows the findings
-	Restart        *pageTable
-	Sizes          []doctor.Size
-	Low            string // how precise predictions of little CPU are
-	Model          *cost.Model
-	Note           string
+	Title    string
+	Headline string   // one sentence: which client or resource caused the most work
+	Summary  string   // a sentence about the totals
+	Skipped  []string // sentences about the parts of the logs that were not read
+	Charts   []markup
+	Table    pageTable // of clients (logs) or of resources (server)
+	Findings []pageFinding
+	Nothing  string // replaces Findings if there are none
+	Covered  string // which logs were read; follows the findings
+	Restart  *pageTable
+	Sizes    []doctor.Size
+	Low      string // how precise predictions of little CPU are
+	Model    *cost.Model
+	Note     string
 }
 
 // pageFinding is a finding with its predictions. WhatIf is nil if there are none.
@@ -51,7 +53,7 @@ type pageTable struct {
 func newPage(r *doctor.Report, read evidence.Counts, m *cost.Model, top int) *doctorPage {
 	v := newVerdict(r, read)
 	p := &doctorPage{
-		Title: "Which clients cost this API server most", Summary: totalsText(r), Skipped: v.Gaps, Nothing: v.nothing(), Covered: v.covered(),
+		Title: "Which clients cost this API server most", Headline: headlineText(r), Summary: totalsText(r), Skipped: v.Gaps, Nothing: v.nothing(), Covered: v.covered(),
 		Charts: rateCharts(r), Sizes: r.Sizes, Low: lowText(r), Model: m,
 	}
 	p.Table.Head = []string{"client", "requests", "LISTs", "time", "WATCHes", "429", "CPU", "sent", "memory", "machines"}
@@ -73,12 +75,12 @@ func newPage(r *doctor.Report, read evidence.Counts, m *cost.Model, top int) *do
 		for i, one := range f.WhatIf {
 			held[i] = one.HeldBytes
 		}
-		table := newPageTable("Server CPU of its requests", f.WhatIf, held)
+		table := newPageTable("CPU of its requests", f.WhatIf, held)
 		p.Findings = append(p.Findings, pageFinding{f, findingText(f), table})
 	}
 	if r.Restart != nil {
 		p.Restart = &pageTable{}
-		if table := newPageTable("Server CPU of a restart of all clients", r.Restart.Predictions, r.Restart.PeakBytes); table != nil {
+		if table := newPageTable("CPU of a restart of all clients", r.Restart.Predictions, r.Restart.PeakBytes); table != nil {
 			p.Restart = table
 		}
 		p.Restart.Text = restartText(r.Restart)
@@ -93,10 +95,12 @@ func newPageTable(title string, all []doctor.Prediction, memory []float64) *page
 	}
 	t := &pageTable{Head: []string{"what if", "requests", "sent", "CPU", "memory", "proxy CPU"}}
 	var bars []chart.Bar
+	whose := ", of the API server"
 	for i, one := range all {
-		bars = append(bars, chart.Bar{Label: one.Remedy, Value: one.CPUSeconds})
+		bars = append(bars, chart.Bar{Label: one.Remedy, Value: one.CPUSeconds, Other: one.ProxyCPUSeconds})
 		proxy := ""
 		if one.ProxyCPUSeconds > 0 {
+			whose = ", of the API server (filled) and of weir-proxy (outlined)"
 			proxy = humanize.Seconds(one.ProxyCPUSeconds)
 		}
 		t.Rows = append(t.Rows, []string{
@@ -104,7 +108,7 @@ func newPageTable(title string, all []doctor.Prediction, memory []float64) *page
 			humanize.Seconds(one.CPUSeconds), humanize.Bytes(int64(memory[i])), proxy,
 		})
 	}
-	t.Chart = markup(chart.Bars(title, humanize.Seconds, bars))
+	t.Chart = markup(chart.Bars(title+whose, humanize.Seconds, bars))
 	return t
 }
 
@@ -112,7 +116,7 @@ func newPageTable(title string, all []doctor.Prediction, memory []float64) *page
 // that the server read for LISTs, and the column ENDED the number of WATCHes that ended.
 func newLivePage(r *doctor.Live, top int) *doctorPage {
 	p := &doctorPage{
-		Title: "What costs this API server most", Summary: liveText(r), Nothing: "Nothing stands out.",
+		Title: "What costs this API server most", Headline: liveHeadline(r), Summary: liveText(r), Nothing: "Nothing stands out.",
 		Note: "Metrics do not name clients. The audit log does: weir doctor AUDIT-LOG.",
 	}
 	p.Table.Head = []string{"resource", "objects", "lists", "read", "returned", "time", "watches", "ended", "events"}
@@ -149,18 +153,18 @@ func newLivePage(r *doctor.Live, top int) *doctorPage {
 // rateCharts returns charts of the request rates over time.
 func rateCharts(r *doctor.Report) []markup {
 	perSecond := func(label string, counts []uint32) chart.Line {
-		at := make([]float64, len(counts))
+		at := make([]float64, max(len(counts), len(r.Rate.Requests))) // all charts span the same time
 		for i, n := range counts {
 			at[i] = float64(n) / r.Rate.Seconds
 		}
 		return chart.NewLine(label, r.Rate.Seconds, at)
 	}
-	charts := []markup{markup(chart.Lines("Requests a second", humanize.Number, []chart.Line{
+	charts := []markup{markup(chart.Lines("Requests a second", r.From, humanize.Number, []chart.Line{
 		perSecond("refused, 429", r.Rate.Refused), perSecond("requests", r.Rate.Requests),
 	}))}
 	if r.Totals.Lists > 0 {
 		lists := []chart.Line{perSecond("LISTs", r.Rate.Lists)}
-		charts = append(charts, markup(chart.Lines("LISTs a second", humanize.Number, lists)))
+		charts = append(charts, markup(chart.Lines("LISTs a second", r.From, humanize.Number, lists)))
 	}
 	var busiest []chart.Line
 	for _, b := range slices.Backward(r.Rate.Busiest) { // the first line, drawn last, is on top
@@ -169,7 +173,7 @@ func rateCharts(r *doctor.Report) []markup {
 	}
 	if len(busiest) > 0 {
 		const title = "LISTs in progress, of the clients whose LISTs took longest"
-		charts = append(charts, markup(chart.Lines(title, humanize.Number, busiest)))
+		charts = append(charts, markup(chart.Lines(title, r.From, humanize.Number, busiest)))
 	}
 	return charts
 }

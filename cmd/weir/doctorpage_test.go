@@ -37,6 +37,7 @@ func aReport() *doctor.Report {
 			{Client: who, Totals: doctor.Totals{Requests: 24, Lists: 24, ListSeconds: 12}, Machines: 1, Cost: predictions[0].Cost, HeldBytes: 71e6},
 			{Client: doctor.Client{User: hostile, Agent: hostile}, Totals: doctor.Totals{Requests: 2, Lists: 1}, Machines: 1},
 		},
+		Headline:      &doctor.Headline{Client: doctor.Client{User: hostile, Agent: hostile}, Share: 0.61, Work: doctor.WorkCPU, Objects: 22_750_000, Finding: 1},
 		OthersClients: 1,
 		Rate: doctor.Rate{
 			Seconds: 30, Requests: []uint32{12, 14}, Lists: []uint32{12, 13}, Refused: []uint32{0, 1},
@@ -83,6 +84,27 @@ func TestDoctorText(t *testing.T) {
 	golden.Check(t, "doctor.txt", out.String())
 }
 
+// TestHeadlines checks the sentence about each kind of headline.
+func TestHeadlines(t *testing.T) {
+	findings := []doctor.Finding{
+		{Kind: doctor.FindingPolling, Change: "lister.List()"}, {Kind: doctor.FindingRefused, Change: "subjects"},
+		{Kind: doctor.FindingGets, Change: "kubectl get -w"}, {},
+	}
+	for _, tt := range []struct {
+		h    doctor.Headline
+		want string
+	}{
+		{doctor.Headline{Work: doctor.WorkCPU, Objects: 22_750_000}, "a/v1 caused 61 % of the API server's predicted work: 22.8 million objects read; one line fixes it (finding 1)."},
+		{doctor.Headline{Work: doctor.WorkCPU, Objects: 22_750, Finding: 2}, "a/v1 caused 61 % of the API server's predicted work: 22,750 objects read; one command replaces that (finding 3)."},
+		{doctor.Headline{Work: doctor.WorkTime, Finding: 1, Totals: doctor.Totals{Lists: 4, ListSeconds: 90}}, "a/v1 caused 61 % of the time that LISTs took: 4 LISTs in 1.5 min; finding 2 says what to change."},
+		{doctor.Headline{Work: doctor.WorkTime, Finding: 3, Totals: doctor.Totals{Lists: 4, ListSeconds: 9}}, "a/v1 caused 61 % of the time that LISTs took: 4 LISTs in 9 s; finding 4 says what to change."},
+		{doctor.Headline{Work: doctor.WorkRequests, Finding: -1, Totals: doctor.Totals{Requests: 1234}, Why: "it rests"}, "a/v1 sent 61 % of the requests: 1,234 requests. Doctor has no finding about it: it rests."},
+	} {
+		tt.h.Client.Agent, tt.h.Share = "a/v1", 0.61
+		check.Equal(t, headlineText(&doctor.Report{Headline: &tt.h, Findings: findings}), tt.want, "headline")
+	}
+}
+
 // TestEmptyPage checks that a report without contents gives a valid page.
 func TestEmptyPage(t *testing.T) {
 	var out bytes.Buffer
@@ -106,7 +128,7 @@ func TestLivePage(t *testing.T) {
 	}, 10).write(&out)
 	check.NoError(t, err)
 	checkPage(t, out.String())
-	for _, want := range []string{"Time that LISTs took, in 1m0s", "<td>pods</td>", "read faster"} {
+	for _, want := range []string{"Time that LISTs took, in 1m0s", "<td>pods</td>", "read faster", "LISTs of pods caused 75 % of the time that LISTs took: 1 LISTs; none of"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,68 @@ import (
 // incidentURL returns the address of the page that explains an incident.
 func incidentURL(name string) string {
 	return "https://github.com/weirproject/weir/blob/main/docs/incidents/" + name + ".md"
+}
+
+// headlineText returns one sentence about the client that caused the most work.
+func headlineText(r *doctor.Report) string {
+	h := r.Headline
+	if h == nil {
+		return "No client caused work."
+	}
+	name := cmp.Or(h.Client.Agent, h.Client.User)
+	caused := fmt.Sprintf("%s caused %.0f %% of the API server's predicted work", name, 100*h.Share)
+	switch h.Work {
+	case doctor.WorkTime:
+		caused = fmt.Sprintf("%s caused %.0f %% of the time that LISTs took", name, 100*h.Share)
+	case doctor.WorkRequests:
+		caused = fmt.Sprintf("%s sent %.0f %% of the requests", name, 100*h.Share)
+	}
+	did := fmt.Sprintf("%s LISTs in %s", humanize.Count(h.Totals.Lists), humanize.Duration(time.Duration(h.Totals.ListSeconds*float64(time.Second))))
+	switch {
+	case h.Objects >= 1e6:
+		did = humanize.Number(float64(h.Objects)/1e6) + " million objects read"
+	case h.Objects > 0:
+		did = humanize.Count(h.Objects) + " objects read"
+	case h.Totals.Lists == 0:
+		did = humanize.Count(h.Totals.Requests) + " requests"
+	}
+	if h.Finding < 0 {
+		return fmt.Sprintf("%s: %s. Doctor has no finding about it: %s.", caused, did, h.Why)
+	}
+	return fmt.Sprintf("%s: %s; %s.", caused, did, fixText(r.Findings[h.Finding], h.Finding+1))
+}
+
+// fixText returns a phrase about how to fix finding n.
+func fixText(f doctor.Finding, n int) string {
+	switch {
+	case f.Change == "" || f.Kind == doctor.FindingRefused:
+		return fmt.Sprintf("finding %d says what to change", n)
+	case strings.HasPrefix(f.Change, "kubectl "):
+		return fmt.Sprintf("one command replaces that (finding %d)", n)
+	}
+	return fmt.Sprintf("one line fixes it (finding %d)", n)
+}
+
+// liveHeadline returns one sentence about the resource whose LISTs took longest.
+func liveHeadline(r *doctor.Live) string {
+	if len(r.Resources) == 0 {
+		return "The server answered no requests for resources."
+	}
+	sum, top := 0.0, &r.Resources[0]
+	for i := range r.Resources {
+		sum += r.Resources[i].ListSeconds
+		if r.Resources[i].ListSeconds > top.ListSeconds {
+			top = &r.Resources[i]
+		}
+	}
+	if sum == 0 {
+		return "The server answered no LISTs."
+	}
+	text := fmt.Sprintf("LISTs of %s caused %.0f %% of the time that LISTs took: %s LISTs", top.Name, 100*top.ListSeconds/sum, humanize.Rounded(top.Lists))
+	if at := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Resource == top.Name }); at >= 0 {
+		return text + "; " + fixText(r.Findings[at], at+1) + "."
+	}
+	return text + "; none of their counts is above the limits of a finding."
 }
 
 // totalsText returns a sentence about the totals of the log.

@@ -32,17 +32,7 @@ func newPrescription(out io.Writer) *prescription {
 
 // print prints a report.
 func (p *prescription) print(d *doctorPage) error {
-	for _, text := range append([]string{d.Summary}, d.Skipped...) {
-		p.paragraph("", text)
-	}
-	fmt.Fprintln(p.out)
-	without := []string{"memory"}
-	if len(d.Sizes) == 0 {
-		without = append(without, "CPU", "sent")
-	}
-	if err := p.table(&d.Table, without); err != nil {
-		return err
-	}
+	p.paragraph("", d.Headline)
 	fmt.Fprintln(p.out)
 	if len(d.Findings) == 0 {
 		p.paragraph("", d.Nothing)
@@ -53,6 +43,19 @@ func (p *prescription) print(d *doctorPage) error {
 	if len(d.Findings) > 0 && d.Covered != "" {
 		fmt.Fprintln(p.out)
 		p.paragraph("", d.Covered)
+	}
+	for _, text := range d.Skipped {
+		p.paragraph("", text)
+	}
+	fmt.Fprintln(p.out)
+	p.paragraph("", d.Summary)
+	fmt.Fprintln(p.out)
+	without := []string{"memory"}
+	if len(d.Sizes) == 0 {
+		without = append(without, "CPU", "sent")
+	}
+	if err := p.table(&d.Table, without); err != nil {
+		return err
 	}
 	if d.Restart != nil {
 		fmt.Fprintln(p.out)

@@ -43,7 +43,7 @@ const reportTime = "2006-01-02 15:04:05"
 // the sentence says that a client in these parts may still be a problem.
 func (v *verdict) nothing() string {
 	if !v.Complete {
-		return "No finding in the part that doctor read: " + v.Covers + ". Other parts are missing, as stated above, and may contain a client that costs more than it needs to."
+		return "No finding in the part that doctor read: " + v.Covers + ". Other parts are missing, as stated below, and may contain a client that costs more than it needs to."
 	}
 	return "No finding: no client costs much more than it needs to. " + v.covered()
 }
@@ -51,7 +51,7 @@ func (v *verdict) nothing() string {
 // covered returns the sentence that follows the findings.
 func (v *verdict) covered() string {
 	if !v.Complete {
-		return "That covers " + v.Covers + ". Other parts are missing, as stated above, and may contain other clients."
+		return "That covers " + v.Covers + ". Other parts are missing, as stated below, and may contain other clients."
 	}
 	return "That covers " + v.Covers + "."
 }

@@ -27,7 +27,7 @@ var fightKind = &kind{
 	name:    FindingFight,
 	does:    "overwrites an object in turn with another client, or with the same client on another machine",
 	from:    "a quarter of the writes follow a write of another writer; they cost as much as for `writes`",
-	findAll: (*Doctor).fights,
+	findAll: (*Doctor).fights, apart: true,
 	explains: func(fight, other Finding) bool {
 		return other.Kind == FindingWrites && fight.Resource == other.Resource && 2*fight.Count > other.Count &&
 			(fight.Client == other.Client || slices.Contains(fight.with, other.Client))

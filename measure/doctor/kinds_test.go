@@ -123,7 +123,7 @@ func (w *world) play(t *testing.T, line string) {
 	for start := range strings.SplitSeq(starts, ",") {
 		for i := range n {
 			r = template
-			r.at, r.ip = duration(start)+time.Duration(i)*duration(every), fmt.Sprint("10.9.0.", i%machines)
+			r.at, r.ip = duration(start)+time.Duration(i)*duration(every), fmt.Sprintf("10.9.%d.%d", i%machines/250, i%machines%250)
 			for _, text := range texts {
 				*text = numbered.ReplaceAllStringFunc(*text, func(match string) string {
 					switch parts := numbered.FindStringSubmatch(match); parts[1] {

@@ -19,6 +19,7 @@ type Report struct {
 	// Others are the totals of evicted clients.
 	Others        Totals    `json:"others"`
 	OthersClients int64     `json:"othersClients"` // how often a client was evicted
+	Headline      *Headline `json:"headline,omitempty"`
 	Rate          Rate      `json:"rate"`
 	Findings      []Finding `json:"findings"` // the costliest first; never null
 	Sizes         []Size    `json:"sizes"`    // of the resources that were LISTed; never null
@@ -95,6 +96,7 @@ func (d *Doctor) Report() *Report {
 		return cmp.Or(cmp.Compare(b.ListSeconds, a.ListSeconds), cmp.Compare(b.Requests, a.Requests),
 			cmp.Compare(a.User, b.User), cmp.Compare(a.Agent, b.Agent))
 	})
+	r.Headline = d.headline(r)
 	r.Rate.Busiest = d.busiest()
 	if d.first != 0 {
 		r.From, r.To = time.UnixMicro(d.first).UTC(), time.UnixMicro(d.last).UTC()

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirproject/weir/internal/core/humanize"
 )
@@ -22,6 +23,8 @@ const (
 	labelHeight            = 32.0
 	maxPoints              = 400 // of a line; the eye cannot separate more
 	gridLines, maxTimeTags = 5, 8
+	maxClockTags           = 8
+	maxDateTags            = 5      // of clock times with dates, which are longer
 	maxName                = 21     // characters of a line's name that fit
 	manySeconds            = 600.0  // from here on, the time axis is in minutes
 	manyMinutes            = 7200.0 // from here on, the time axis is in hours
@@ -62,12 +65,14 @@ type Unit func(v float64) string
 // picture is an SVG under construction.
 type picture struct {
 	strings.Builder
-	seconds, most float64 // the largest values of the axes
+	seconds, most float64   // the largest values of the axes
+	from          time.Time // when the time axis starts; zero if unknown
 }
 
-// Lines returns a chart of lines over time. The last line is weir's.
-func Lines(title string, unit Unit, lines []Line) string {
-	c := &picture{}
+// Lines returns a chart of lines over time. The last line is weir's. The time axis shows clock
+// times in UTC, of lines that start at from; or, if from is zero, the time since the start.
+func Lines(title string, from time.Time, unit Unit, lines []Line) string {
+	c := &picture{from: from.UTC()}
 	for _, l := range lines {
 		c.seconds, c.most = max(c.seconds, l.seconds()), max(c.most, l.Peak)
 	}
@@ -101,7 +106,48 @@ func (c *picture) x(seconds float64) float64 {
 
 func (c *picture) y(v float64) float64 { return bottom - (bottom-top)*v/c.most }
 
+// clockSteps are the intervals between two clock times of a time axis.
+var clockSteps = []time.Duration{
+	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
+	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+	time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
+}
+
+// clockAxis draws clock times in UTC at round times. Times of several days have the date.
+func (c *picture) clockAxis() {
+	span := time.Duration(c.seconds * float64(time.Second))
+	step, tags := clockSteps[len(clockSteps)-1], time.Duration(maxClockTags)
+	if span > 24*time.Hour {
+		tags = maxDateTags
+	}
+	for _, s := range slices.Backward(clockSteps) {
+		if s*tags >= span {
+			step = s
+		}
+	}
+	for step*tags < span {
+		step *= 2
+	}
+	layout := "15:04"
+	switch {
+	case step < time.Minute:
+		layout = "15:04:05"
+	case step >= 24*time.Hour:
+		layout = "01-02"
+	case span > 24*time.Hour:
+		layout = "01-02 15:04"
+	}
+	for at := c.from.Add(step - 1).Truncate(step); at.Sub(c.from) <= span; at = at.Add(step) {
+		fmt.Fprintf(c, `<text class="m" x="%.1f" y="280" text-anchor="middle">%s</text>`+"\n", c.x(at.Sub(c.from).Seconds()), at.Format(layout))
+	}
+	fmt.Fprintf(c, `<text class="m" x="%g" y="280">UTC</text>`+"\n", right+30)
+}
+
 func (c *picture) timeAxis() {
+	if !c.from.IsZero() {
+		c.clockAxis()
+		return
+	}
 	unit, name := 1.0, "s"
 	if c.seconds > manyMinutes {
 		unit, name = 3600, "h"
@@ -188,10 +234,11 @@ const (
 	maxLabel         = 36    // characters of a label that fit
 )
 
-// Bar is one bar: a value with a label.
+// Bar is one bar: a value with a label. Other is a further value, which is drawn after Value as an
+// outlined bar. The bar's text is the sum.
 type Bar struct {
-	Label string
-	Value float64
+	Label        string
+	Value, Other float64
 }
 
 // Bars returns a chart of bars, the first one at the top. The first bar has a different colour from
@@ -199,13 +246,13 @@ type Bar struct {
 func Bars(title string, unit Unit, bars []Bar) string {
 	c := &picture{}
 	for _, b := range bars {
-		c.most = max(c.most, b.Value)
+		c.most = max(c.most, b.Value+b.Other)
 	}
 	c.begin(title, barsTop+barStep*float64(len(bars)), 0)
 	for i, b := range bars {
-		y, long := barsTop+barStep*float64(i), 0.0
+		y, long, more := barsTop+barStep*float64(i), 0.0, 0.0
 		if c.most > 0 {
-			long = (barRight - barLeft) * b.Value / c.most
+			long, more = (barRight-barLeft)*b.Value/c.most, (barRight-barLeft)*b.Other/c.most
 		}
 		colour := colours[len(colours)-1]
 		if i == 0 {
@@ -215,8 +262,12 @@ func Bars(title string, unit Unit, bars []Bar) string {
 			barLeft-8, y+14, html.EscapeString(humanize.Cut(b.Label, maxLabel)))
 		fmt.Fprintf(c, `<rect x="%g" y="%g" width="%.1f" height="18" fill="%s"/>`,
 			barLeft, y, max(1, long), colour)
+		if more > 0 {
+			fmt.Fprintf(c, `<rect x="%.1f" y="%g" width="%.1f" height="17" fill="%s" fill-opacity=".25" stroke="%[4]s"/>`,
+				barLeft+max(1, long), y+0.5, more, colour)
+		}
 		fmt.Fprintf(c, `<text class="m" x="%.1f" y="%g">%s</text>`+"\n",
-			barLeft+long+8, y+14, html.EscapeString(unit(b.Value)))
+			barLeft+long+more+8, y+14, html.EscapeString(unit(b.Value+b.Other)))
 	}
 	c.WriteString("</svg>\n")
 	return c.String()

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirproject/weir/internal/testing/check"
 )
@@ -59,7 +60,7 @@ func TestDrawKeepsOrder(t *testing.T) {
 	for i := range 20 {
 		lines = append(lines, Line{Label: fmt.Sprintf("side %02d", i), Every: 1, At: []float64{1, 1}, Peak: 1})
 	}
-	names := regexp.MustCompile(`side [0-9]+`).FindAllString(Lines("a title", number, lines), -1)
+	names := regexp.MustCompile(`side [0-9]+`).FindAllString(Lines("a title", time.Time{}, number, lines), -1)
 	if !slices.IsSorted(names) || len(names) < len(lines) {
 		t.Errorf("%v", names)
 	}
@@ -73,7 +74,7 @@ func TestDrawSeparatesLabels(t *testing.T) {
 		lines = append(lines, Line{Label: "side " + strconv.Itoa(i), Every: 1, At: []float64{1, float64(1 + i%2)}, Peak: float64(1 + i%2)})
 	}
 	var ys []float64
-	for _, m := range regexp.MustCompile(`y="([0-9.]+)"[^>]*>side`).FindAllStringSubmatch(Lines("a title", number, lines), -1) {
+	for _, m := range regexp.MustCompile(`y="([0-9.]+)"[^>]*>side`).FindAllStringSubmatch(Lines("a title", time.Time{}, number, lines), -1) {
 		y, err := strconv.ParseFloat(m[1], 64)
 		check.NoError(t, err)
 		ys = append(ys, y)
@@ -90,7 +91,7 @@ func TestDrawSeparatesLabels(t *testing.T) {
 }
 
 func TestDrawEscapes(t *testing.T) {
-	text := Lines(`<a & "b">`, number, []Line{{Label: "<side>", Every: 1, At: []float64{1, 2}, Peak: 2}})
+	text := Lines(`<a & "b">`, time.Time{}, number, []Line{{Label: "<side>", Every: 1, At: []float64{1, 2}, Peak: 2}})
 	if strings.Contains(text, "<side>") || strings.Contains(text, "<a &") {
 		t.Error(text)
 	}

@@ -78,7 +78,7 @@ func (i replayed) chart() string {
 	for n, s := range i.Sides {
 		lines[n] = i.curve.lineOf(s.Label, s.Trace)
 	}
-	return chart.Lines(i.title(), i.curve.unit.Text, lines)
+	return chart.Lines(i.title(), time.Time{}, i.curve.unit.Text, lines)
 }
 
 // writeCharts writes each incident's picture to NAME.svg in an existing directory.
