@@ -88,7 +88,7 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 	if err != nil {
 		return fmt.Errorf("decode: %w", err)
 	}
-	return s.transformAndPut(m, raw, value, func() (any, error) { return s.transformed(value) })
+	return s.transformAndPut(m, raw, true, func() (any, error) { return s.transformed(value) })
 }
 
 // takeDeleted deletes the object of a DELETED event with captured bytes. A transform may have
@@ -190,11 +190,11 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		if unchanged, err := s.Unchanged(m, received); unchanged || err != nil {
 			return err
 		}
-		return s.transformAndPut(m, received, nil, transformed)
+		return s.transformAndPut(m, received, false, transformed)
 	case ok:
 		s.advanceVersion(m, held)
 	}
-	return s.transformAndPut(m, s.encoded(object), nil, transformed)
+	return s.transformAndPut(m, s.encoded(object), false, transformed)
 }
 
 // repeats reports whether a received object may be the version that is already stored. It returns

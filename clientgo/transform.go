@@ -38,12 +38,12 @@ func (s *sink) transformed(value any) (changed any, err error) {
 }
 
 // transformAndPut calls the function transformed and stores the value that it returns, encoded if
-// possible. The argument received is the bytes of the untransformed value, or nil. decoded is the
-// untransformed value if this package decoded it, otherwise nil: its parts are one allocation, so
-// if a transform returns it, transformAndPut stores a copy, without what was removed. Even if the
+// possible. The argument received is the bytes of the untransformed value, or nil. decoded is true
+// if this package decoded the untransformed value. Its parts are then one allocation. So if it was
+// transformed, transformAndPut stores a copy, which does not contain what was removed. Even if the
 // transform changes the uid, the store records the server's uid. By this uid, it recognizes the
 // object when the server sends the object again.
-func (s *sink) transformAndPut(m *wire.Meta, received []byte, decoded any, transformed func() (any, error)) error {
+func (s *sink) transformAndPut(m *wire.Meta, received []byte, decoded bool, transformed func() (any, error)) error {
 	value, err := transformed()
 	if err != nil {
 		return fmt.Errorf("%w: %w", errTransform, err)
@@ -65,7 +65,7 @@ func (s *sink) transformAndPut(m *wire.Meta, received []byte, decoded any, trans
 			return s.PutAs(&s.meta, received, raw, value)
 		}
 	}
-	if s.transform != nil && decoded != nil && value == decoded {
+	if s.transform != nil && decoded {
 		value = copied(value)
 	}
 	return s.PutValue(&s.meta, received, value)

@@ -178,24 +178,41 @@ func TestSlimmingTransform(t *testing.T) {
 	runtime.KeepAlive(times)
 }
 
-// TestTransformInPlace uses a transform that removes most of each pod, and leaves an empty list,
-// for which the informer cannot store the pod encoded. The parts of a decoded pod are one
-// allocation, so the informer must store a copy, or what was removed stays in memory.
+// TestTransformInPlace uses transforms that remove most of each pod, or build a new pod of its
+// parts, and leave an empty list, for which the informer cannot store the pod encoded. The parts of
+// a decoded pod are one allocation, so the informer must store a copy, or what was removed stays in
+// memory.
 func TestTransformInPlace(t *testing.T) {
 	const count = 50
 	server := serve(t, apiserver.Options{Pods: count})
-	for name, opts := range map[string]Options{"default": {}, "pinned": {PinDecoded: true}} {
+	inPlace := func(p *corev1.Pod) *corev1.Pod {
+		p.ManagedFields, p.Status = nil, corev1.PodStatus{}
+		p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, InitContainers: []corev1.Container{}}
+		return p
+	}
+	ofParts := func(p *corev1.Pod) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: p.ObjectMeta, Spec: corev1.PodSpec{
+			NodeName: p.Spec.NodeName, Tolerations: p.Spec.Tolerations, InitContainers: []corev1.Container{},
+		}}
+	}
+	for name, test := range map[string]struct {
+		opts      Options
+		transform func(*corev1.Pod) *corev1.Pod
+	}{
+		"default":          {Options{}, inPlace},
+		"pinned":           {Options{PinDecoded: true}, inPlace},
+		"of parts":         {Options{}, ofParts},
+		"of parts, pinned": {Options{PinDecoded: true}, ofParts},
+	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := capturing(server.Config())
 			cfg.ContentType = k8sruntime.ContentTypeProtobuf
-			inf := NewSharedIndexInformerWithOptions(podsOf(cfg), &corev1.Pod{}, 0, nil, opts)
+			inf := NewSharedIndexInformerWithOptions(podsOf(cfg), &corev1.Pod{}, 0, nil, test.opts)
 			var decoded []weak.Pointer[corev1.Pod]
 			check.NoError(t, inf.SetTransform(func(obj any) (any, error) {
 				p := obj.(*corev1.Pod)
 				decoded = append(decoded, weak.Make(p))
-				p.ManagedFields, p.Status = nil, corev1.PodStatus{}
-				p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, InitContainers: []corev1.Container{}}
-				return p, nil
+				return test.transform(p), nil
 			}))
 			runSynced(t, inf)
 			all := inf.GetStore().List()
