@@ -200,13 +200,14 @@ func (o *onRequest) filled() cache.SharedIndexInformer {
 		return inf
 	}
 	i, err := informerOf(inf)
+	ours := err == nil && (i.shadowed == nil || i.shadowed.serving == weirSide)
 	ctx := o.late
-	if err != nil {
+	if !ours {
 		limited, cancel := context.WithTimeout(ctx, filledLimit)
 		defer cancel()
 		ctx = limited
 	}
-	cache.WaitForCacheSync(ctx.Done(), func() bool { return inf.HasSynced() || err == nil && i.engine.Err() != nil })
+	cache.WaitForCacheSync(ctx.Done(), func() bool { return inf.HasSynced() || ours && i.engine.Err() != nil })
 	return inf
 }
 
@@ -236,10 +237,11 @@ func (o *onRequest) RunWithContext(ctx context.Context) {
 	inf.RunWithContext(ctx)
 }
 
-// HasSynced reports whether the serving informer has synced, or that Run has found o unused.
+// HasSynced reports whether the serving informer has synced, or that Run has started and the
+// program has at most configured the informer.
 func (o *onRequest) HasSynced() bool {
 	o.mu.Lock()
-	unused := o.serving == nil && o.context != nil
+	unused := !o.used && o.context != nil
 	o.mu.Unlock()
 	return unused || o.read().HasSynced()
 }

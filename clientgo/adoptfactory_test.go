@@ -123,9 +123,12 @@ func TestAdoptedFactoryAfterStart(t *testing.T) {
 	check.Equal(t, len(kept.GetStore().ListKeys()), 3, "pods of the informer that was requested before Start")
 
 	maps := f.Core().V1().ConfigMaps().Informer()
-	check.NoError(t, maps.SetTransform(withoutData)) // does not start the informer
-	check.Equal(t, maps.HasSynced(), false, "an informer that is not started has synced")
-	check.NoError(t, maps.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
+	for _, err := range []error{ // these do not start the informer
+		maps.SetTransform(withoutData), maps.SetWatchErrorHandler(func(*cache.Reflector, error) {}), maps.AddIndexers(cache.Indexers{}),
+	} {
+		check.NoError(t, err)
+		check.Equal(t, maps.HasSynced(), true, "an informer that the program has only configured has synced")
+	}
 	calls := observe(t, maps)
 	f.Start(ctx.Done())
 	for of, synced := range f.WaitForCacheSync(ctx.Done()) {

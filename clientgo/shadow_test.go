@@ -14,7 +14,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
@@ -23,6 +25,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/private"
+	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -311,4 +314,39 @@ func TestShadowIndexes(t *testing.T) {
 		check.Equal(t, len(inf.GetIndexer().GetIndexers()), 2, name+": indexers")
 		check.Equal(t, len(inf.(*shadowed).shadow.GetIndexer().GetIndexers()), 0, name+": indexers of the shadow")
 	}
+}
+
+// slowSource is a source of objects whose lists take 10 seconds.
+type slowSource struct {
+	*cachetest.FakeControllerSource
+}
+
+func (s slowSource) List(o metav1.ListOptions) (runtime.Object, error) {
+	time.Sleep(10 * time.Second)
+	return s.FakeControllerSource.List(o)
+}
+
+// TestShadowOnRequest checks that GetStore of an adopted factory's informer that is used after the
+// start waits for the informer that serves the program, and not for its shadow, which has failed.
+func TestShadowOnRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent(t)
+		source := cachetest.NewFakeControllerSource()
+		source.Add(pod("a", "1"))
+		fails := &cache.ListWatch{ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+			return nil, apierrors.NewForbidden(corev1.Resource("pods"), "", nil)
+		}}
+		p := informerFields{lw: fails, example: &corev1.Pod{}, resync: noResync}
+		inf := newShadowed(p.original(&Options{}), p, "", Options{Shadow: ShadowWeir})
+		lw, _ := private.Field(informerStruct(inf.SharedIndexInformer), "listerWatcher")
+		lw.Set(reflect.ValueOf(slowSource{source}))
+		o := newOnRequest(reflect.TypeFor[*corev1.Pod](), inf.SharedIndexInformer, func() cache.SharedIndexInformer { return inf })
+		o.replace = func() {}
+		stop := run(t, o)
+		synctest.Wait()
+		check.Equal(t, len(o.GetStore().ListKeys()), 1, "objects")
+		check.ErrorIs(t, inf.weir.engine.Err(), reflector.ErrForbidden)
+		stop() // before Shutdown, after which calls of the source would block
+		source.Shutdown()
+	})
 }
