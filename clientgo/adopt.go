@@ -67,33 +67,23 @@ func fieldsOf(inf cache.SharedIndexInformer) (informerFields, bool) {
 	return p, true
 }
 
-// withoutTypes returns the informer inside client-go's typed informer, which only adds types. It
-// returns any other informer unchanged.
-func withoutTypes(inf any) any {
-	for {
-		v := reflect.ValueOf(inf)
-		if v.Kind() == reflect.Pointer {
-			v = v.Elem()
-		}
-		if v.Kind() != reflect.Struct || v.NumField() != 1 || !strings.HasPrefix(v.Type().Name(), "typedSharedIndexInformer[") {
-			return inf
-		}
-		inf = v.Field(0).Interface()
-	}
-}
-
-// informerStruct returns the struct of client-go's informer, also of its typed informer. For any
-// other wrapper it returns an invalid value, because the wrapper may behave differently from the
-// informer inside.
+// informerStruct returns the struct of client-go's informer, also of its typed informer, which only
+// adds types. For any other wrapper it returns an invalid value, because the wrapper may behave
+// differently from the informer inside.
 func informerStruct(inf any) reflect.Value {
-	v := reflect.ValueOf(withoutTypes(inf))
-	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
-		v = v.Elem()
+	v := reflect.ValueOf(inf)
+	for {
+		switch {
+		case v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer:
+			v = v.Elem()
+		case v.Kind() != reflect.Struct || v.Type().PkgPath() != reflect.TypeFor[cache.ListWatch]().PkgPath():
+			return reflect.Value{}
+		case !strings.HasPrefix(v.Type().Name(), "typedSharedIndexInformer["):
+			return v
+		default:
+			v = v.Field(0)
+		}
 	}
-	if v.Kind() == reflect.Struct && v.Type().PkgPath() != reflect.TypeFor[cache.ListWatch]().PkgPath() {
-		return reflect.Value{}
-	}
-	return v
 }
 
 // knownFields lists the fields of client-go's informer that fieldsOf reads or that Weir's informer
@@ -152,12 +142,21 @@ func alike(a, b reflect.Value, depth int) bool {
 	return a.Equal(b)
 }
 
-func readField[T any](v reflect.Value, name string, to *T) (ok bool) {
+// field returns a pointer to a private field of v, or nil if v has no field of that name and type.
+func field[T any](v reflect.Value, name string) *T {
 	f, ok := private.Field(v, name)
-	if ok = ok && f.Type() == reflect.TypeFor[T](); ok {
-		reflect.ValueOf(to).Elem().Set(f)
+	if !ok || f.Type() != reflect.TypeFor[T]() {
+		return nil
 	}
-	return ok
+	return f.Addr().Interface().(*T)
+}
+
+func readField[T any](v reflect.Value, name string, to *T) bool {
+	f := field[T](v, name)
+	if f != nil {
+		*to = *f
+	}
+	return f != nil
 }
 
 // countHandlers returns the number of handlers of a client-go informer, or -1 if its fields cannot
@@ -226,14 +225,12 @@ func adopt(inf cache.SharedIndexInformer, description string, opts Options) cach
 		logIgnored(&opts)
 	}
 	if remains := turnedOff || unknown != ""; remains || opts.Shadow != NoShadow {
-		lw, _ := private.Field(informerStruct(inf), "listerWatcher")
-		lw.Set(reflect.ValueOf(filterShard(p.lw, &opts)))
+		*field[cache.ListerWatcher](informerStruct(inf), "listerWatcher") = filterShard(p.lw, &opts)
 		if remains {
 			return inf
 		}
-		if opts.Shadow == ShadowClientGo {
-			indexer, _ := private.Field(informerStruct(inf), "indexer")
-			indexer.Set(reflect.ValueOf(cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.Indexers{})))
+		if indexer := field[cache.Indexer](informerStruct(inf), "indexer"); indexer != nil && opts.Shadow == ShadowClientGo {
+			*indexer = cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.Indexers{})
 		}
 		return newShadowed(inf, p, description, opts)
 	}

@@ -44,12 +44,9 @@ func AdoptFactory[F any](factory F, opts ...Option) F {
 	var all map[reflect.Type]cache.SharedIndexInformer
 	var lock *sync.Mutex // guards all
 	if fields := reflect.Indirect(v); fields.Kind() == reflect.Struct && readField(fields, "informers", &all) {
-		if field, ok := private.Field(fields, "lock"); ok {
-			lock, _ = field.Addr().Interface().(*sync.Mutex)
-		}
-		if to, ok := private.Field(fields, "transform"); ok && !applied && to.Type() == reflect.TypeFor[cache.TransformFunc]() {
-			to.Set(reflect.ValueOf(s.transform)) // informer-gen before v0.27 generates no such field
-			applied = true
+		lock = field[sync.Mutex](fields, "lock")
+		if to := field[cache.TransformFunc](fields, "transform"); to != nil && !applied {
+			*to, applied = s.transform, true // informer-gen before v0.27 generates no such field
 		}
 	}
 	switch {

@@ -232,7 +232,7 @@ func TestShadowServer(t *testing.T) {
 		for name, make := range allPodInformers {
 			t.Run(shadowName+"/"+name, func(t *testing.T) {
 				inf := make(capturing(server.Config()), Options{Shadow: mode})
-				s, ok := withoutTypes(servingOf(inf)).(*shadowed)
+				s, ok := ownerOf(servingOf(inf)).(*shadowed)
 				if !ok {
 					t.Fatalf("the informer is a %T", inf)
 				}

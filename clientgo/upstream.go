@@ -80,13 +80,12 @@ func (v variants) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 // setVersion sets the resourceVersion of a client-go Reflector that does not run, for the watch
 // error handler that receives it.
 func setVersion(r *cache.Reflector, version string) {
-	lock, ok := private.Field(reflect.ValueOf(r).Elem(), "lastSyncResourceVersionMutex")
-	to, found := private.Field(reflect.ValueOf(r).Elem(), "lastSyncResourceVersion")
-	if ok && found {
-		mu := lock.Addr().Interface().(*sync.RWMutex)
+	v := reflect.ValueOf(r).Elem()
+	mu, to := field[sync.RWMutex](v, "lastSyncResourceVersionMutex"), field[string](v, "lastSyncResourceVersion")
+	if mu != nil && to != nil {
 		mu.Lock()
 		defer mu.Unlock()
-		to.SetString(version)
+		*to = version
 	}
 }
 
@@ -115,25 +114,22 @@ func completeSync(s syncChecker) { _ = s.(cache.Queue).Replace(nil, "") } // no 
 // shadow.
 func (i *informer) applyShardSelector() {
 	theirs := informerStruct(i.upstreamInformer.SharedIndexInformer)
-	lock, ok := private.Field(theirs, "startedLock")
-	if !ok {
+	mu := field[sync.Mutex](theirs, "startedLock")
+	if mu == nil {
 		if f := theirs.FieldByName("shardSelector"); f.IsValid() && !f.IsNil() {
 			klog.Background().Error(ErrLayout, "Cannot read a shard selector; the informer stores all objects", "type", i.name)
 		}
 		return
 	}
 	var selector any
-	func() {
-		mu := lock.Addr().Interface().(*sync.Mutex)
-		mu.Lock()
-		defer mu.Unlock()
-		if started, ok := private.Field(theirs, "started"); ok && i.shadowed == nil {
-			started.SetBool(true)
-		}
-		if f, ok := private.Field(theirs, "shardSelector"); ok {
-			selector = f.Interface()
-		}
-	}()
+	mu.Lock()
+	if started := field[bool](theirs, "started"); started != nil && i.shadowed == nil {
+		*started = true
+	}
+	if f, ok := private.Field(theirs, "shardSelector"); ok {
+		selector = f.Interface()
+	}
+	mu.Unlock()
 	if s, ok := selector.(fmt.Stringer); ok && s.String() != "" {
 		parsed, err := shard.Parse(s.String())
 		if err != nil {
