@@ -221,7 +221,7 @@ func adopt(inf cache.SharedIndexInformer, description string, opts Options) cach
 	}
 	if unknown != "" {
 		registry.AddUnadopted(unknown)
-		unadopted.add(inf, &UnknownFieldError{Field: unknown, Informer: cmp.Or(p.description, description, fmt.Sprintf("%T", p.example))})
+		addUnadopted(inf, &UnknownFieldError{Field: unknown, Informer: cmp.Or(p.description, description, fmt.Sprintf("%T", p.example))})
 		logIgnored(&opts)
 	}
 	if remains := turnedOff || unknown != ""; remains || opts.Shadow != NoShadow {
@@ -240,8 +240,8 @@ func adopt(inf cache.SharedIndexInformer, description string, opts Options) cach
 // reportShard logs that client-go's informer stores the objects of all shards, and makes Err report
 // it, if the options restrict the informer to a shard.
 func reportShard(inf cache.SharedIndexInformer, o *Options) {
-	if !o.Shard.All() {
-		unadopted.add(inf, fmt.Errorf("%w, and stores the objects of all shards: %T", ErrForeignInformer, inf))
+	if inf != nil && !o.Shard.All() {
+		addUnadopted(inf, fmt.Errorf("%w, and stores the objects of all shards: %T", ErrForeignInformer, inf))
 	}
 }
 

@@ -54,11 +54,11 @@ func AdoptFactory[F any](factory F, opts ...Option) F {
 		return factory
 	case lock == nil:
 		err := fmt.Errorf("%w: %w: the informers of %T remain client-go's", ErrForeignInformer, ErrLayout, factory)
-		if applied && s.informer.Shard.All() {
-			klog.Background().Error(err, "Cannot adopt a factory")
-		} else {
-			unadopted.add(nil, fmt.Errorf("%w, without the transform or shard of AdoptFactory", err))
+		if !applied || !s.informer.Shard.All() {
+			err = fmt.Errorf("%w, without the transform or shard of AdoptFactory", err)
+			unadopted.factory.Store(&err)
 		}
+		klog.Background().Error(err, "Cannot adopt a factory")
 		return factory
 	}
 	if client, ok := private.Field(reflect.Indirect(v), "client"); ok && client.Kind() == reflect.Interface && !client.IsNil() {

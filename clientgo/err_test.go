@@ -5,6 +5,7 @@ package clientgo
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/testing/check"
@@ -78,4 +80,53 @@ func TestErrOfOthers(t *testing.T) {
 	if err := WaitForSync(t.Context(), stopped); err == nil {
 		t.Error("synced though it never ran")
 	}
+}
+
+// wrapperByValue is a wrapper that cannot be the key of a map.
+type wrapperByValue struct {
+	cache.SharedIndexInformer
+	names []string
+}
+
+// asking is a wrapper whose methods call Err.
+type asking struct{ cache.SharedIndexInformer }
+
+func (a asking) GetStore() cache.Store {
+	_ = Err(a.SharedIndexInformer)
+	return a.SharedIndexInformer.GetStore()
+}
+
+func (a asking) IsStopped() bool {
+	_ = Err(a.SharedIndexInformer)
+	return a.SharedIndexInformer.IsStopped()
+}
+
+// TestErrOfWrappers checks that Err reports a shard that cannot apply for each sort of wrapper, and
+// only for the wrapper's informer, until that has stopped.
+func TestErrOfWrappers(t *testing.T) {
+	resetOff(t)
+	sharded := Options{Shard: weir.Shard{Index: 1, Count: 2}}
+	theirs := func() cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
+	}
+	var fake struct{ cache.SharedIndexInformer } // its methods panic
+	all := []cache.SharedIndexInformer{wrapperByValue{theirs(), nil}, foreign{theirs()}, asking{theirs()}}
+	for _, inf := range append(all, nil, fake) {
+		check.Equal(t, AdoptWithOptions(inf, sharded) == nil, inf == nil)
+	}
+	for _, inf := range all {
+		if err := Err(inf); !errors.Is(err, ErrForeignInformer) || !strings.Contains(err.Error(), "all shards") {
+			t.Errorf("%T: %v", inf, err)
+		}
+	}
+	for _, inf := range []cache.SharedIndexInformer{theirs(), nil, fake} {
+		if err := Err(inf); !errors.Is(err, ErrForeignInformer) || strings.Contains(err.Error(), "shards") {
+			t.Errorf("%T: %v", inf, err)
+		}
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	all[1].RunWithContext(over)
+	AdoptWithOptions(foreign{theirs()}, sharded)
+	check.Equal(t, strings.Contains(Err(all[1]).Error(), "shards"), false, "reported after the informer has stopped")
 }

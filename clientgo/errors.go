@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -63,9 +63,8 @@ func (e notAddedError) Unwrap() []error { return []error{errStopped, e.cause} }
 // nil, or any other informer, Err returns ErrForeignInformer; but if Options.Off has had an effect
 // in the process, it returns nil for any other informer, unless a shard or a transform was set for
 // it and does not apply. For an informer of an adopted factory that the program has not used, Err
-// returns nil. With Options.Shadow, the error also wraps
-// ErrShadow after a difference; if client-go's informer serves the program, Err returns no other
-// error. Err does not block.
+// returns nil. With Options.Shadow, the error also wraps ErrShadow after a difference; if
+// client-go's informer serves the program, Err returns no other error. Err does not block.
 func Err(inf cache.SharedIndexInformer) error {
 	i, err := informerOf(inf)
 	switch {
@@ -83,18 +82,18 @@ func Err(inf cache.SharedIndexInformer) error {
 
 // WaitForSync blocks until the first list of each informer is stored, like cache.WaitForCacheSync.
 // It also waits for an informer that has not started, and starts one of an adopted factory that the
-// program has not used. If ctx ends first, the error wraps the
-// context's error. If an informer cannot sync because of an error, the returned error also wraps
-// one of package weir's errors for this informer. For an informer that stopped before it synced,
-// the error wraps weir.ErrStopped. WaitForSync immediately returns ErrForeignInformer if an
-// informer is not of this package, unless Options.Off has had an effect in the process: it then
-// waits for such an informer too.
+// program has not used. If ctx ends first, the error wraps the context's error. If an informer
+// cannot sync because of an error, the returned error also wraps one of package weir's errors for
+// this informer. For an informer that stopped before it synced, the error wraps weir.ErrStopped.
+// WaitForSync immediately returns ErrForeignInformer if an informer is not of this package, unless
+// Options.Off has had an effect in the process: it then waits for such an informer too, also if Err
+// returns an error for it.
 func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	for _, inf := range inf {
 		if o, ok := ownerOf(inf).(*onRequest); ok {
 			o.request(true)
 		}
-		if _, err := informerOf(inf); err != nil && err != errOff {
+		if _, err := informerOf(inf); err != nil && (inf == nil || !off.Load()) {
 			return err
 		}
 	}
@@ -132,39 +131,45 @@ func (e *UnknownFieldError) Error() string {
 // Unwrap returns ErrForeignInformer.
 func (e *UnknownFieldError) Unwrap() error { return ErrForeignInformer }
 
-// unadopted lists the informers of client-go for which Err returns another error than
+// unadopted contains the informers of client-go for which Err returns another error than
 // ErrForeignInformer alone. add removes those that have stopped.
-var unadopted unadoptedInformers
-
-type unadoptedInformers struct {
-	mu sync.Mutex
-	// errors has the key nil if a factory lacks an option whose informers cannot be listed: they may
-	// be any that is not listed.
-	errors map[cache.SharedIndexInformer]error
+var unadopted struct {
+	informers sync.Map // unadoptedInformer by the informer's store, which wrappers return too
+	// factory is the error of a factory that lacks an option and whose informers cannot be listed:
+	// they may be any of client-go's.
+	factory atomic.Pointer[error]
 }
 
-// add logs an error of an informer, or of a factory if inf is nil, and adds it to the list.
-func (u *unadoptedInformers) add(inf cache.SharedIndexInformer, err error) {
+type unadoptedInformer struct {
+	cache.SharedIndexInformer
+	err error
+}
+
+// addUnadopted logs the error of an informer, and makes Err report it. It holds no lock while it
+// calls methods of the informers, and ignores their panics: a wrapper may call Err, and a test's
+// fake may panic.
+func addUnadopted(inf cache.SharedIndexInformer, err error) {
 	klog.Background().Error(err, "Cannot adopt an informer of client-go")
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.errors == nil {
-		u.errors = map[cache.SharedIndexInformer]error{}
-	}
-	maps.DeleteFunc(u.errors, func(inf cache.SharedIndexInformer, _ error) bool { return inf != nil && inf.IsStopped() })
-	u.errors[inf] = err
+	defer func() { _ = recover() }()
+	unadopted.informers.Store(inf.GetStore(), unadoptedInformer{inf, err})
+	unadopted.informers.Range(func(store, u any) bool {
+		if u.(unadoptedInformer).IsStopped() {
+			unadopted.informers.Delete(store)
+		}
+		return true
+	})
 }
 
-// errorOf returns the error of an informer of the list, or of a wrapper of one.
-func (u *unadoptedInformers) errorOf(inf cache.SharedIndexInformer) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for listed, err := range u.errors {
-		if listed != nil && listed.GetStore() == inf.GetStore() {
-			return err
-		}
+// unadoptedError returns the error of an informer of client-go, or of a wrapper of one, or nil.
+func unadoptedError(inf cache.SharedIndexInformer) (err error) {
+	defer func() { _ = recover() }() // as in addUnadopted
+	if of := unadopted.factory.Load(); of != nil {
+		err = *of
 	}
-	return u.errors[nil]
+	if u, ok := unadopted.informers.Load(inf.GetStore()); ok {
+		err = u.(unadoptedInformer).err
+	}
+	return err
 }
 
 // informerOf returns the informer of this package that inf is or wraps; for an informer with
@@ -186,7 +191,7 @@ func informerOf(inf cache.SharedIndexInformer) (*informer, error) {
 		return owner.weir, nil
 	}
 	if inf != nil {
-		if err := unadopted.errorOf(inf); err != nil {
+		if err := unadoptedError(inf); err != nil {
 			return nil, err
 		}
 		if off.Load() {

@@ -32,9 +32,8 @@ func resetOff(t *testing.T) {
 	reset := func() {
 		logged.Clear()
 		off.Store(false)
-		unadopted.mu.Lock()
-		defer unadopted.mu.Unlock()
-		unadopted.errors = nil
+		unadopted.informers.Clear()
+		unadopted.factory.Store(nil)
 	}
 	reset()
 	t.Cleanup(reset)
@@ -147,6 +146,27 @@ func TestOffController(t *testing.T) {
 		defer func() { cancel(); <-done }()
 	}
 	eventually(t, func() bool { return added.Load() == 5 && processed.Load() == 5 && len(store.List()) == 5 })
+}
+
+// TestOffWaits checks that WaitForSync then waits for an informer for which Err reports an error.
+func TestOffWaits(t *testing.T) {
+	resetOff(t)
+	inf := AdoptWithOptions(foreign{cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)}, Options{Off: true, Shard: weir.Shard{Count: 2}})
+	check.ErrorIs(t, Err(inf), ErrForeignInformer)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	check.ErrorIs(t, WaitForSync(over, inf), engine.ErrNotSynced)
+	check.ErrorIs(t, WaitForSync(t.Context(), nil), ErrForeignInformer)
+}
+
+// TestOffWithoutListerWatcher checks that Adopt accepts an informer that never runs, because it has
+// no ListerWatcher.
+func TestOffWithoutListerWatcher(t *testing.T) {
+	resetOff(t)
+	for _, shard := range []weir.Shard{{}, {Count: 2}} {
+		inf := cache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, nil)
+		check.Equal(t, AdoptWithOptions(inf, Options{Off: true, Shard: shard}), inf)
+	}
 }
 
 // TestOffNot checks that neither another value of the variable nor another informer's option turns
