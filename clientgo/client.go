@@ -19,14 +19,23 @@ import (
 //
 // withTransport copies clientsets of client-gen, and client-go's dynamic and metadata clients. It
 // returns other clients unchanged, for example fake clientsets and the program's own types around a
-// client. It copies nothing if the factory's informers do not capture responses.
+// client; for such a type, unless it is a fake, it logs once that the program must call Wrap. It
+// copies nothing if the factory's informers do not capture responses.
 func withTransport[C any](s *settings, client C) C {
 	v := reflect.ValueOf(client)
-	if !layoutKnown() || s.informer.NoCapture || s.informer.Off || offInEnvironment() || !v.IsValid() || !isClient(v.Type(), 2) || v.IsNil() {
+	if !layoutKnown() || s.informer.NoCapture || s.informer.Off || offInEnvironment() || !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return client
 	}
-	s.informer.clientCopied = true
-	return copyClient(v).Interface().(C)
+	if isClient(v.Type(), 2) {
+		v = copyClient(v, &s.informer.clientCopied)
+	}
+	if s.informer.clientCopied {
+		return v.Interface().(C)
+	}
+	if !wrapped.Load() && !strings.HasPrefix(v.Type().String(), "*fake.") {
+		logOnce("Warning: a factory cannot copy its client, so its informers use decoded objects; pass the client's config to clientgo.Wrap", "client", v.Type().String())
+	}
+	return client
 }
 
 // isClient reports whether t is the type of a client for REST, or a pointer to a struct that has
@@ -52,13 +61,15 @@ func isClient(t reflect.Type, depth int) bool {
 	return true
 }
 
-// copyClient returns a copy of v, for whose type isClient returns true. It does not copy what sends
-// no LIST of an informer: a DiscoveryClient, and a rest.Interface of another package.
-func copyClient(v reflect.Value) reflect.Value {
+// copyClient returns a copy of v, for whose type isClient returns true. It does not copy a
+// DiscoveryClient, which sends no LIST of an informer, and a rest.Interface of another package. It
+// sets captures if requests of the copy pass this package's transport.
+func copyClient(v reflect.Value, captures *bool) reflect.Value {
 	switch c := v.Interface().(type) {
 	case *discovery.DiscoveryClient:
 		return v
 	case *rest.RESTClient:
+		*captures = *captures || c != nil
 		return reflect.ValueOf(copyRESTClient(c))
 	case rest.Interface:
 		return v
@@ -69,7 +80,7 @@ func copyClient(v reflect.Value) reflect.Value {
 		from, _ := private.Field(v.Elem(), name)
 		to, _ := private.Field(ours.Elem(), name)
 		if !from.IsNil() {
-			to.Set(copyClient(from))
+			to.Set(copyClient(from, captures))
 		}
 	}
 	return ours

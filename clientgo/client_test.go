@@ -88,22 +88,42 @@ func TestCopiedClient(t *testing.T) {
 
 // TestClientsThatStay checks which clients factories use themselves.
 func TestClientsThatStay(t *testing.T) {
+	before := wrapped.Load()
+	t.Cleanup(func() { wrapped.Store(before) })
+	type byValue struct{ kubernetes.Interface }
 	plain := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://server"})
 	for name, test := range map[string]struct {
 		client kubernetes.Interface
 		opts   Options
+		logs   int // log lines, unless the program has called Wrap
 	}{
-		"fake":       {fake.NewClientset(), Options{}},
-		"nil":        {nil, Options{}},
-		"nil set":    {(*kubernetes.Clientset)(nil), Options{}},
-		"embedded":   {&struct{ kubernetes.Interface }{plain}, Options{}},
-		"no capture": {plain, Options{NoCapture: true}},
-		"off":        {plain, Options{Off: true}},
+		"fake":         {fake.NewClientset(), Options{}, 0},
+		"nil":          {nil, Options{}, 0},
+		"nil set":      {(*kubernetes.Clientset)(nil), Options{}, 0},
+		"embedded":     {&struct{ kubernetes.Interface }{plain}, Options{}, 1},
+		"by value":     {byValue{plain}, Options{}, 1},
+		"foreign REST": {kubernetes.New(&struct{ rest.Interface }{}), Options{}, 1},
+		"no capture":   {plain, Options{NoCapture: true}, 0},
+		"off":          {plain, Options{Off: true}, 0},
 	} {
-		if got := withTransport(&settings{informer: test.opts}, test.client); got != test.client {
-			t.Errorf("%s: became %T %v", name, got, got)
+		resetOff(t)
+		for _, called := range []bool{true, false, false} { // it logs once
+			wrapped.Store(called)
+			log, s := captureLog(t), settings{informer: test.opts}
+			if got := withTransport(&s, test.client); got != test.client || s.informer.clientCopied {
+				t.Errorf("%s: became %T %v, copied %t", name, got, got, s.informer.clientCopied)
+			}
+			lines := log.containing("clientgo.Wrap")
+			if test.logs == 0 || called {
+				check.Equal(t, len(lines), 0, "%s: log lines", name)
+			} else if test.logs--; len(lines) != 1 || !strings.Contains(lines[0], reflect.TypeOf(test.client).String()) {
+				t.Errorf("%s: logged %q", name, lines)
+			}
 		}
 	}
+	s := settings{}
+	withTransport(&s, kubernetes.NewForConfigOrDie(Wrap(&rest.Config{Host: "http://server"})))
+	check.Equal(t, s.informer.clientCopied, true, "a client with the transport may capture")
 	empty := withTransport(&settings{}, kubernetes.New(nil))
 	check.Equal(t, empty.CoreV1().RESTClient(), nil, "no client for REST")
 	withTransport(&settings{}, kubernetes.New((*rest.RESTClient)(nil))) // as of a fake clientset

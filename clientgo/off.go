@@ -36,7 +36,7 @@ func isOff(o *Options) bool {
 		return false
 	}
 	off.Store(true)
-	logOnce("Package clientgo is off: informers are client-go's", "")
+	logOnce("Package clientgo is off: informers are client-go's", "option", "")
 	logIgnored(o)
 	return true
 }
@@ -45,7 +45,7 @@ func isOff(o *Options) bool {
 func logIgnored(o *Options) {
 	for f, v := range reflect.ValueOf(*o).Fields() {
 		if !v.IsZero() && !slices.Contains(unneeded, f.Name) {
-			logOnce("Warning: an informer of client-go ignores an option", f.Name)
+			logOnce("Warning: an informer of client-go ignores an option", "option", f.Name)
 		}
 	}
 }
@@ -55,13 +55,13 @@ func logIgnored(o *Options) {
 // filterShard replaces it.
 var unneeded = []string{"Off", "PinDecoded", "NoCapture", "ResyncOnRelist", "Scheme", "Server", "Shard", "clientCopied"}
 
-// logged contains the options that logOnce has logged: at most one entry per field of Options, and
-// one for "".
+// logged contains the values that logOnce has logged: at most one entry per field of Options, one
+// for "", and one per Go type of a client.
 var logged sync.Map
 
-func logOnce(message, option string) {
-	if _, done := logged.LoadOrStore(option, true); !done {
-		klog.Background().Info(message, "option", option)
+func logOnce(message, key, value string) {
+	if _, done := logged.LoadOrStore(value, true); !done {
+		klog.Background().Info(message, key, value)
 	}
 }
 
