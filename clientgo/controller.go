@@ -149,18 +149,15 @@ func newHandledInformer(o cache.InformerOptions) (cache.Indexer, cache.Controlle
 	if err != nil {
 		panic(err) // cannot happen: the informer has not stopped
 	}
-	synced := cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{})
-	return i.indexer, &handlerController{cache.New(&cache.Config{Queue: synced}), i, added.(*registration), synced}
+	r := added.(*registration)
+	return i.indexer, &handlerController{r.syncChecker, upstreamController{i.upstreamInformer.GetController()}, r}
 }
 
-// handlerController is the Controller of an informer with one handler. The embedded Controller of
-// client-go never runs. Its HasSyncedChecker, which client-go has since 0.36, reads the queue
-// synced, which stays empty.
+// handlerController is the Controller of an informer with one handler.
 type handlerController struct {
-	cache.Controller
-	informer *informer
-	handler  *registration
-	synced   *cache.DeltaFIFO
+	syncChecker        // of the handler; provides HasSyncedChecker
+	upstreamController // never runs
+	handler            *registration
 }
 
 // Run is RunWithContext with a context that ends when the channel is closed.
@@ -168,31 +165,16 @@ func (c *handlerController) Run(stop <-chan struct{}) { c.RunWithContext(wait.Co
 
 // RunWithContext runs the informer until ctx ends; see NewSharedIndexInformer.
 func (c *handlerController) RunWithContext(ctx context.Context) {
-	var waiting sync.WaitGroup
-	defer waiting.Wait()
-	waiting.Go(func() {
-		select {
-		case <-c.handler.delivery.Synced():
-			markSynced(c.synced)
-		case <-ctx.Done():
-		}
-	})
-	c.informer.RunWithContext(ctx)
+	c.handler.informer.RunWithContext(ctx)
 }
 
 // HasSynced reports whether the handler has handled every object of the first list.
-func (c *handlerController) HasSynced() bool {
-	if !c.handler.HasSynced() {
-		return false
-	}
-	markSynced(c.synced)
-	return true
-}
+func (c *handlerController) HasSynced() bool { return c.handler.HasSynced() }
 
 // LastSyncResourceVersion returns the resourceVersion up to which the Store has received
 // everything.
 func (c *handlerController) LastSyncResourceVersion() string {
-	return c.informer.LastSyncResourceVersion()
+	return c.handler.informer.LastSyncResourceVersion()
 }
 
 // markSynced makes HasSynced of an empty queue true. The deletion of an unknown object adds nothing

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -21,10 +22,7 @@ import (
 // package cannot read the fields of client-go's informers (ErrLayout), it logs the reason, and the
 // factory returns client-go's informers.
 func NewDynamicSharedInformerFactory(client dynamic.Interface, resync time.Duration, opts ...Option) dynamicinformer.DynamicSharedInformerFactory {
-	s := settingsOf(opts)
-	client = withTransport(&s, client)
-	theirs := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, resync, s.namespace, s.tweak)
-	return &resourceFactory{DynamicSharedInformerFactory: theirs, settings: s, adopted: map[schema.GroupVersionResource]bool{}}
+	return newResourceFactory(dynamicinformer.NewFilteredDynamicSharedInformerFactory, client, resync, opts)
 }
 
 // NewFilteredDynamicSharedInformerFactory replaces
@@ -36,10 +34,7 @@ func NewFilteredDynamicSharedInformerFactory(client dynamic.Interface, resync ti
 // NewMetadataSharedInformerFactory replaces metadatainformer.NewSharedInformerFactory and
 // metadatainformer.NewSharedInformerFactoryWithOptions. See NewDynamicSharedInformerFactory.
 func NewMetadataSharedInformerFactory(client metadata.Interface, resync time.Duration, opts ...Option) metadatainformer.SharedInformerFactory {
-	s := settingsOf(opts)
-	client = withTransport(&s, client)
-	theirs := metadatainformer.NewFilteredSharedInformerFactory(client, resync, s.namespace, s.tweak)
-	return &resourceFactory{DynamicSharedInformerFactory: theirs, settings: s, adopted: map[schema.GroupVersionResource]bool{}}
+	return newResourceFactory(metadatainformer.NewFilteredSharedInformerFactory, client, resync, opts)
 }
 
 // NewFilteredMetadataSharedInformerFactory replaces
@@ -59,7 +54,13 @@ type resourceFactory struct {
 	adopted map[schema.GroupVersionResource]bool
 }
 
-var _ metadatainformer.SharedInformerFactory = (*resourceFactory)(nil)
+func newResourceFactory[C any, T ~func(*metav1.ListOptions), F dynamicinformer.DynamicSharedInformerFactory](
+	theirs func(C, time.Duration, string, T) F, client C, resync time.Duration, opts []Option,
+) *resourceFactory {
+	s := settingsOf(opts)
+	client = withTransport(&s, client)
+	return &resourceFactory{DynamicSharedInformerFactory: theirs(client, resync, s.namespace, s.tweak), settings: s, adopted: map[schema.GroupVersionResource]bool{}}
+}
 
 // Start starts the informers that the program has requested and that do not run yet. They run until
 // the channel is closed. Start does not block.

@@ -39,10 +39,14 @@ func (f *failures) next(err error) bool {
 	if !ok || !failed.Request {
 		return false
 	}
-	if failed.Phase == reflector.Watching {
-		return f.nextWatch(failed)
+	switch {
+	case failed.Phase != reflector.Watching:
+		return f.nextList(failed)
+	case isRetried(failed):
+		f.outage = true
+		return false
 	}
-	return f.nextList(failed)
+	return !endsEmpty(failed)
 }
 
 // nextList records the error of a LIST or of a probe, and reports whether the handler receives it.
@@ -58,14 +62,6 @@ func (f *failures) nextList(err *reflector.Error) bool {
 	}
 	f.stale = false
 	return !f.outage || !isRetried(err)
-}
-
-func (f *failures) nextWatch(err *reflector.Error) bool {
-	if isRetried(err) {
-		f.outage = true
-		return false
-	}
-	return !endsEmpty(err)
 }
 
 // isRetried reports whether client-go repeats a WATCH after this error, without a LIST before it.

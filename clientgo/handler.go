@@ -30,7 +30,7 @@ func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 		period = *options.ResyncPeriod
 	}
 	period = i.resyncPeriod(logger, period)
-	r := &registration{informer: i, handler: handler, callbacks: callbacksOf(handler), logger: logger}
+	r := &registration{informer: i, handler: handler, callbacks: callbacksOf(handler), logger: logger, undecodable: undecodable{}}
 	r.syncChecker = newSyncChecker("SharedIndexInformer " + i.name + " + event handler " + handlerName(handler))
 	served, err := i.engine.Handle(r.handle, delivery.Options{
 		Name:            handlerName(handler),
@@ -109,7 +109,7 @@ type registration struct {
 	delivery    *delivery.Registration
 	logger      klog.Logger // for panics and errors
 
-	undecodable undecodable // usually nil
+	undecodable undecodable // usually empty
 }
 
 // HasSynced reports whether the handler has handled every object of the informer's first list, and
@@ -139,29 +139,29 @@ func (r *registration) call(e store.Change) error {
 	switch e.Type() {
 	case store.Added:
 		if !r.callbacks.added {
-			return r.record(e, nil)
+			return r.undecodable.record(e, nil)
 		}
 		_, added, err := r.informer.indexer.reader.values(&e)
 		if err != nil {
-			return r.record(e, err)
+			return r.undecodable.record(e, err)
 		}
-		_ = r.record(e, nil)
+		_ = r.undecodable.record(e, nil)
 		r.handler.OnAdd(r.derive(e.New, added), e.Initial)
 	case store.Updated, store.Resynced:
 		if !r.callbacks.updated {
-			return r.record(e, nil)
+			return r.undecodable.record(e, nil)
 		}
 		was, is, err := r.updateValues(e)
 		if err != nil {
-			return r.record(e, err)
+			return r.undecodable.record(e, err)
 		}
-		_ = r.record(e, nil)
+		_ = r.undecodable.record(e, nil)
 		if e.Old != e.New {
 			is = r.derive(e.New, is)
 		}
 		r.handler.OnUpdate(was, is)
 	case store.Deleted:
-		_ = r.record(e, nil)
+		_ = r.undecodable.record(e, nil)
 		r.informer.store.DropDerived(e.Key())
 		if r.callbacks.deleted {
 			r.handler.OnDelete(r.deletedValue(e))
@@ -181,18 +181,6 @@ func (r *registration) derive(o *store.Object, value any) any {
 		return own
 	}
 	return value
-}
-
-// record records whether the object of an event could be decoded: err is the decoding error, or
-// nil. Call it before the callback. It returns err if err must be logged, otherwise nil.
-func (r *registration) record(e store.Change, err error) error {
-	if err == nil && len(r.undecodable) == 0 {
-		return nil
-	}
-	if r.undecodable == nil {
-		r.undecodable = undecodable{}
-	}
-	return r.undecodable.record(e, err)
 }
 
 // updateValues returns the decoded old and new version of an update. It returns an error if the new
@@ -295,8 +283,8 @@ func (u undecodable) adjust(e store.Change) (store.Change, bool) {
 }
 
 // record records whether the object of an event that adjust returned could be decoded: err is the
-// decoding error, or nil. It returns err, or nil if an earlier call returned the error of this
-// version.
+// decoding error, or nil. Call it before the callback. It returns err if err must be logged: not if
+// an earlier call returned the error of this version.
 func (u undecodable) record(e store.Change, err error) error {
 	if err == nil || e.New == nil {
 		delete(u, e.Key())

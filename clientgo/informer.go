@@ -198,17 +198,12 @@ func (i *informer) RunWithContext(ctx context.Context) {
 // the list yet. After a handler has handled all of them, HasSynced returns true on every goroutine.
 func (i *informer) HasSynced() bool {
 	if !i.synced.Load() && i.store.Synced() {
-		i.completeSync()
+		i.syncing.Do(func() {
+			completeSync(i.syncChecker)
+			i.synced.Store(true)
+		})
 	}
 	return i.synced.Load()
-}
-
-// completeSync makes HasSynced return true, and completes syncChecker.
-func (i *informer) completeSync() {
-	i.syncing.Do(func() {
-		completeSync(i.syncChecker)
-		i.synced.Store(true)
-	})
 }
 
 // LastSyncResourceVersion returns the resourceVersion up to which the informer has received

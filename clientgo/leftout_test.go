@@ -310,7 +310,7 @@ func TestUndecodable(t *testing.T) {
 		} {
 			calls := newRecorder()
 			reports = 0
-			r := &registration{informer: inf, handler: calls, callbacks: callbacksOf(calls)}
+			r := &registration{informer: inf, handler: calls, callbacks: callbacksOf(calls), undecodable: undecodable{}}
 			r.delivery = delivery.New(inf.store, r.handle, delivery.Options{})
 			for _, e := range test.events {
 				r.handle(t.Context(), e)

@@ -132,8 +132,13 @@ func tryCapture[T any](ctx context.Context, l *listWatch, c *capture, op operati
 		l.stopCapturing(ctx, errOwnAnswer)
 	}
 	again, without := call(ctx)
-	if err != nil {
-		l.failedCaptured(ctx, c.verb, err, without)
+	if err != nil && without == nil {
+		// Either the client cannot read stub responses, or the captured call failed by chance. Therefore
+		// only the second such failure in a row stops capturing.
+		if l.failed[c.verb] {
+			l.stopCapturing(ctx, err)
+		}
+		l.failed[c.verb] = true
 	}
 	return again, false, without
 }
@@ -180,20 +185,6 @@ func watchTimeout(answer *http.Response, requested time.Duration) time.Duration 
 	}
 	seconds, _ := strconv.ParseInt(request.QueryOf(answer.Request.URL).Get("timeoutSeconds"), 10, 32)
 	return time.Duration(seconds) * time.Second
-}
-
-// failedCaptured decides whether to stop capturing after a captured call that failed with err. The
-// argument without is the error of the same call when it was repeated without capturing. If the
-// repeated call succeeded, either the client cannot read stub responses, or the captured call
-// failed by chance. Therefore only the second such failure in a row stops capturing.
-func (l *listWatch) failedCaptured(ctx context.Context, v verb, err, without error) {
-	switch {
-	case without != nil:
-	case l.failed[v]:
-		l.stopCapturing(ctx, err)
-	default:
-		l.failed[v] = true
-	}
 }
 
 // These are reasons to stop capturing the calls of a ListerWatcher.
