@@ -31,7 +31,8 @@ import (
 //
 // The factory starts only informers that the program uses: it has called a method of the informer,
 // or has requested a lister. If the program uses an informer for the first time after Start, the
-// informer starts immediately, and Lister blocks until the first list is stored or has failed.
+// informer starts immediately, and Lister blocks until the first list is stored or has failed; for
+// an informer of client-go, which does not report a failure, it blocks for up to a minute.
 // InformerFor ignores its constructor if the factory has an accessor for the type. To use another
 // constructor, call Adopt in it, and call InformerFor before AdoptFactory.
 //

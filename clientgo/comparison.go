@@ -218,8 +218,8 @@ const equal = "equal"
 // wrong; for different content it may be either. A side that lags is given time:
 //   - until its informer has received the version for shadowGrace, or for stallLimit in all, as
 //     always for a tombstone;
-//   - until the handlers of both sides were outside a call after that: the event, or the other side's
-//     next event, may wait for a slow handler, which is nearly always in a call.
+//   - until the handlers of both sides were outside a call after that: the event, or the other
+//     side's next event, may wait for a slow handler, which is nearly always in a call.
 func (c *comparison) difference(now time.Time, k *openKey) (kind string, of side) {
 	const full = int(shadowGrace/judgeEvery) + 1
 	if len(c.window) < full {

@@ -93,9 +93,9 @@ type Options struct {
 	// anything depends on it. The values say which informer serves. Both send their own LISTs and
 	// WATCHes. The following is compared:
 	//   - for each object, the content of equal resourceVersions;
-	//   - for each handler, the order of each object's versions, its newest version, and deletions. One
-	//     side may skip versions, because Weir's handlers do after they lagged, and both do after a
-	//     relist; such versions are counted.
+	//   - for each handler, the order of each object's versions, its newest version, and deletions.
+	//     One side may skip versions, because Weir's handlers do after they lagged, and both do after
+	//     a relist; such versions are counted.
 	//
 	// A difference counts after 30 seconds. An informer that has not received a version, for
 	// example because it lists again, has 5 minutes, and so has one that has not reported a
@@ -229,8 +229,10 @@ func WithInformerName[N InformerName](name N) Option {
 func WithOptions(opts Options) Option { return func(s *settings) { s.informer = opts } }
 
 // WithShard restricts the factory's informers to one shard. It takes precedence over Options.Shard.
-// It does not affect informers that are still client-go's own, such as those of API groups that
-// this package does not know. Listers and indexes contain only the shard's objects. So use a shard
-// for the objects that a controller reconciles, and a factory without a shard for the objects that
-// it looks up.
+// Listers and indexes contain only the shard's objects. So use a shard for the objects that a
+// controller reconciles, and a factory without a shard for the objects that it looks up.
+//
+// Informers that remain client-go's because of Options.Off or an UnknownFieldError have the shard
+// too. Those of API groups that client-go's factory got after v0.34 do not. Any other informer that
+// cannot have it stores the objects of all shards; Err and the log report that.
 func WithShard(s weir.Shard) Option { return func(to *settings) { to.shard = &s } }

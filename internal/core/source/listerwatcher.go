@@ -23,8 +23,10 @@ var ErrNotReturned = errors.New("the ListerWatcher does not return")
 // CallWithContext calls a ListerWatcher, which may ignore its context. If the call has not returned
 // within CallGrace after the context has ended, CallWithContext returns an error that wraps
 // ErrNotReturned and the context's cause. The call then continues on its goroutine; when it
-// returns, late receives its value. If the call panics and utilruntime.ReallyCrash is false, the
-// error is ErrPanicked.
+// returns, late receives its value, and the goroutine ends. There is one such goroutine for each
+// List or Watch that an informer abandons because it stops, or because the initial events of a
+// watch exceed their deadline, and at most one for a request for the newest version; see Prober. If
+// the call panics and utilruntime.ReallyCrash is false, the error is ErrPanicked.
 func CallWithContext[T any](ctx context.Context, call func() (T, error), late func(T)) (T, error) {
 	type answer struct {
 		value T
