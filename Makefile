@@ -229,6 +229,8 @@ tidy: ## go mod tidy in the modules beside the root, whose tests have packages o
 VERSION   ?= $(shell git describe --tags --match 'v*' --always --dirty)
 PLATFORMS  = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 PROGRAMS   = cmd/weir cmd/weir/weir-serve measure/bench/cmd/weir-bench proxy/cmd/weir-proxy
+# Helm wants a semantic version, also of a commit that no tag describes.
+CHARTVERSION = $(patsubst v%,%,$(if $(filter v%,$(VERSION)),$(VERSION),v0.0.0-g$(VERSION)))
 RELEASE    = CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 release: ## in dist/, the programs for linux, darwin and windows, with checksums and an SBOM for each
 	@rm -rf dist && mkdir -p dist
@@ -241,8 +243,11 @@ release: ## in dist/, the programs for linux, darwin and windows, with checksums
 		done; \
 		cp LICENSE README.md $$dir/ && tar -C dist -czf $$dir.tar.gz $$(basename $$dir) && rm -r $$dir || exit 1; \
 	done
+	@mkdir dist/chart && cp -r deploy/helm/weir-proxy dist/chart/ && \
+		sed -i 's/^version: .*/version: $(CHARTVERSION)/; s/^appVersion: .*/appVersion: $(VERSION)/' dist/chart/weir-proxy/Chart.yaml && \
+		tar -C dist/chart -czf dist/weir-proxy-chart_$(VERSION).tgz weir-proxy && rm -r dist/chart
 	@cp deploy/krew.yaml dist/krew.yaml && sed -i 's/VERSION/$(VERSION)/g' dist/krew.yaml
-	@cd dist && sha256sum *.tar.gz *.cdx.json > checksums.txt && while read -r sum file; do \
+	@cd dist && sha256sum *.tar.gz *.tgz *.cdx.json > checksums.txt && while read -r sum file; do \
 		of=$${file#weir_$(VERSION)_}; sed -i "s/SHA256_$${of%.tar.gz}$$/$$sum/" krew.yaml; \
 	done < checksums.txt && cat checksums.txt
 

@@ -31,3 +31,12 @@ func checkKrew(t *testing.T, dist string) {
 		t.Errorf("krew.yaml lacks %q of %s, in\n%s", want, version, manifest)
 	}
 }
+
+// checkChart checks that the Helm chart in the directory dist has the version of the release.
+func checkChart(t *testing.T, dist string) {
+	t.Helper()
+	text := run(t, dist, nil, "tar", "-xzOf", "weir-proxy-chart_"+version+".tgz", "weir-proxy/Chart.yaml")
+	if !strings.Contains(text, "\nversion: "+strings.TrimPrefix(version, "v")+"\nappVersion: "+version+"\n") {
+		t.Errorf("the chart is\n%s", text)
+	}
+}

@@ -46,7 +46,7 @@ func TestAPIDiff(t *testing.T) {
 
 // TestImage creates an image and a bill of materials of a small program, and runs the image's
 // program. With -release.build, it also builds the images of the released programs with make. It
-// then checks these images, the bills of materials and the krew manifest.
+// then checks these images, the bills of materials, the krew manifest and the chart.
 func TestImage(t *testing.T) {
 	top, dir := topLevel(t), t.TempDir()
 	program, platform := filepath.Join(dir, "sbom"), "linux/"+runtime.GOARCH
@@ -72,6 +72,7 @@ func TestImage(t *testing.T) {
 	run(t, ".", nil, "git", "clone", "-q", top, clone)
 	run(t, clone, nil, "make", "release", "image", "PLATFORMS="+platform, "IMAGEPLATFORMS="+platform, "VERSION="+version)
 	checkKrew(t, filepath.Join(clone, "dist"))
+	checkChart(t, filepath.Join(clone, "dist"))
 	for _, name := range []string{"weir", "weir-serve", "weir-proxy", "weir-bench"} {
 		file := name + "_" + version + "_linux_" + runtime.GOARCH + ".cdx.json"
 		checkBill(t, filepath.Join(clone, "dist", file), name, "pkg:golang/k8s.io/client-go@")

@@ -64,8 +64,8 @@ type jsonPatch []struct {
 	Value string `json:"value"`
 }
 
-// serviceMonitor contains the fields that the ServiceMonitor of this repository uses. readYAML
-// fails for other fields. The Prometheus operator has Go types, but they would need another module.
+// serviceMonitor contains the fields that the ServiceMonitor of this repository uses; decode fails
+// for other fields. The Prometheus operator has Go types, but they would need another module.
 type serviceMonitor struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -86,6 +86,8 @@ type serviceMonitor struct {
 	} `json:"spec"`
 }
 
+func (m *serviceMonitor) DeepCopyObject() runtime.Object { return new(*m) }
+
 // readYAML reads a file that contains no object of the Kubernetes API. It fails the test if the
 // type of into lacks a field of the file.
 func readYAML(t *testing.T, path string, into any) {
@@ -104,8 +106,20 @@ func objects(t *testing.T, path string) []runtime.Object {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	check.NoError(t, err)
+	return decode(t, path, raw)
+}
+
+// customTypes are the types of objects that are not of Kubernetes' own API.
+var customTypes = map[string]func() runtime.Object{
+	"ServiceMonitor": func() runtime.Object { return &serviceMonitor{} },
+	"Certificate":    func() runtime.Object { return &certificate{} },
+}
+
+// decode returns the objects of YAML documents. It fails the test for kinds or fields that the Go
+// types lack.
+func decode(t *testing.T, name string, raw []byte) (out []runtime.Object) {
+	t.Helper()
 	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
-	var out []runtime.Object
 	documents := utilyaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(raw)))
 	defer documents.Close()
 	for buf := make([]byte, len(raw)); ; {
@@ -114,9 +128,19 @@ func objects(t *testing.T, path string) []runtime.Object {
 			return out
 		}
 		check.NoError(t, err)
-		object, _, err := decoder.Decode(buf[:n], nil, nil)
+		var of metav1.TypeMeta
+		var object runtime.Object
+		if err := yaml.Unmarshal(buf[:n], &of); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if custom := customTypes[of.Kind]; custom != nil {
+			object = custom()
+			err = yaml.UnmarshalStrict(buf[:n], object)
+		} else {
+			object, _, err = decoder.Decode(buf[:n], nil, nil)
+		}
 		if err != nil {
-			t.Fatalf("%s: %v", path, err)
+			t.Fatalf("%s: %v in\n%s", name, err, buf[:n])
 		}
 		out = append(out, object)
 	}
@@ -144,8 +168,10 @@ func TestManifests(t *testing.T) {
 		if err != nil || !d.IsDir() || dir == manifests {
 			return err
 		}
-		// The files of these folders are for Prometheus and Grafana; e2e/monitoring checks them.
-		if base := filepath.Base(dir); base == "informers" || base == "proxy" {
+		switch filepath.Base(dir) {
+		case "informers", "proxy": // are for Prometheus and Grafana; e2e/monitoring checks them
+			return fs.SkipDir
+		case "helm": // has no kustomization; TestChart checks it
 			return fs.SkipDir
 		}
 		raw, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
@@ -157,7 +183,7 @@ func TestManifests(t *testing.T) {
 			return err
 		}
 		// Files that contain no object of Kubernetes' own API.
-		unchecked := []string{"kustomization.yaml", "servicemonitor.yaml"}
+		unchecked := []string{"kustomization.yaml"}
 		named := []string{"kustomization.yaml"}
 		for _, p := range k.Patches {
 			named, unchecked = append(named, p.Path), append(unchecked, p.Path)
@@ -221,8 +247,7 @@ func TestDeployment(t *testing.T) {
 		t.Errorf("the pods are of the priority class %q, and there is %q", deployment.Spec.Template.Spec.PriorityClassName, class.Name)
 	}
 	service := first[*corev1.Service](t, filepath.Join(base, "service.yaml"))
-	var monitor serviceMonitor
-	readYAML(t, filepath.Join(manifests, "monitoring", "servicemonitor.yaml"), &monitor)
+	monitor := first[*serviceMonitor](t, filepath.Join(manifests, "monitoring", "servicemonitor.yaml"))
 	if at := monitor.Spec.Endpoints; len(at) != 1 || at[0].Port != service.Spec.Ports[0].Name || !maps.Equal(monitor.Spec.Selector.MatchLabels, service.Labels) {
 		t.Errorf("the monitor of %v asks %v", monitor.Spec.Selector.MatchLabels, at)
 	}
