@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -65,22 +66,35 @@ func (c *changes[T]) handle(ctx context.Context, e weir.Event[T]) {
 	var err error
 	switch c.format.output {
 	case outputJSON, outputYAML:
-		err = c.printEvent(e)
+		err = c.printEvent(e.Type, e.Item())
 	case outputName, outputJSONPath, outputCustomColumns:
 		err = c.printItem(e.Item())
 	default:
 		err = c.printRow(e)
 	}
-	if unwritten := errors.As(err, new(writeError)); err != nil && !unwritten && ctx.Err() == nil {
-		fmt.Fprintf(c.w.err, "%s: %s\n", e.Key(), command.OneLine(err))
+	if ctx.Err() == nil {
+		_ = c.complain(e.Key(), err) // the sheet reports a failed write
 	}
+}
+
+// complain prints the error of an object, such as a value that cannot be read. It returns errors
+// that end the command: that of a failed write to stdout, and any with --once.
+func (c *changes[T]) complain(key string, err error) error {
+	switch {
+	case err == nil || errors.As(err, new(writeError)):
+		return err
+	case c.w.once:
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	fmt.Fprintf(c.w.err, "%s: %s\n", key, command.OneLine(err))
+	return nil
 }
 
 // summary returns the number of stored objects, and the number of changes of each type.
 func (c *changes[T]) summary() string {
 	a, m, d := c.added.Load(), c.modified.Load(), c.deleted.Load()
-	return fmt.Sprintf("%s objects, %s changes (%s added, %s modified, %s deleted)", humanize.Count(int64(c.inf.Len())),
-		humanize.Count(a+m+d), humanize.Count(a), humanize.Count(m), humanize.Count(d))
+	return fmt.Sprintf("%s, %s (%s added, %s modified, %s deleted)", plural(int64(c.inf.Len()), "object"),
+		plural(a+m+d, "change"), humanize.Count(a), humanize.Count(m), humanize.Count(d))
 }
 
 // printRow prints an event as a row of the table. With --diff it prints the changed fields below
@@ -102,14 +116,14 @@ func (c *changes[T]) printRow(e weir.Event[T]) error {
 		}
 	}
 	item := e.Item()
-	at := now.Format("15:04:05.000")
-	return c.sheet.row(c.sheet.cells(at, e.Type.String(), item.Namespace(), c.shown(item), more), below)
+	cells := c.sheet.cells(item.Namespace(), c.shown(item), more)
+	return c.sheet.row(c.sheet.changes, slices.Concat([]string{now.Format(clock), e.Type.String()}, cells), below)
 }
 
 // shown returns an object's name for the table: like kubectl, only the name, or kind/name if the
 // table shows several resources.
 func (c *changes[T]) shown(item weir.Item[T]) string {
-	if c.sheet.several {
+	if c.sheet.watches > 1 {
 		return c.name(item)
 	}
 	return item.Name()
@@ -127,8 +141,12 @@ func (c *changes[T]) fit(first []string) {
 			name = n
 		}
 	}
-	c.sheet.fit(c.sheet.cells("15:04:05.000", weir.Updated.String(), namespace, name, first)...)
+	cells := c.sheet.cells(namespace, name, first)
+	c.sheet.fit(c.sheet.changes, slices.Concat([]string{clock, weir.Updated.String()}, cells)...)
 }
+
+// clock is the format of the time of a change.
+const clock = "15:04:05.000"
 
 // name returns the object's name in kubectl's form: "pod/web-0", "deployment.apps/web".
 func (c *changes[T]) name(item weir.Item[T]) string {
@@ -139,18 +157,22 @@ func (c *changes[T]) name(item weir.Item[T]) string {
 	return kind + "/" + item.Name()
 }
 
-// changeLine is the output of -o json and yaml for each change, in the form of a WATCH event.
+// changeLine is the output of -o json and yaml for each change, in the form of a WATCH event. An
+// object that existed before is of type ADDED.
 type changeLine struct {
 	Type   string          `json:"type"`
 	Object json.RawMessage `json:"object"`
 }
 
-func (c *changes[T]) printEvent(e weir.Event[T]) error {
-	text, err := c.text(e.Item())
+func (c *changes[T]) printEvent(event weir.EventType, item weir.Item[T]) error {
+	text, err := c.text(item)
 	if err != nil {
 		return err
 	}
-	return c.printDocument(changeLine{e.Type.String(), text})
+	if c.w.once {
+		return c.printDocument(json.RawMessage(text))
+	}
+	return c.printDocument(changeLine{event.String(), text})
 }
 
 // printDocument prints a value as one line of JSON, or as one document of a YAML stream.
@@ -173,16 +195,16 @@ func (c *changes[T]) printItem(item weir.Item[T]) error {
 		_, err := fmt.Fprintln(c.sheet, c.name(item))
 		return err
 	}
-	object, err := c.decoded(item)
-	if err != nil {
-		return err
-	}
 	if c.format.output == outputCustomColumns {
-		cells, err := c.format.cells(object)
+		cells, err := c.cells(item)
 		if err != nil {
 			return err
 		}
-		return c.sheet.row(cells, nil)
+		return c.sheet.row(c.sheet.changes, cells, nil)
+	}
+	object, err := c.decoded(item)
+	if err != nil {
+		return err
 	}
 	line, err := c.format.line(object)
 	if err != nil {
@@ -201,45 +223,4 @@ func (c *changes[T]) text(item weir.Item[T]) ([]byte, error) {
 	}
 	kind := wire.TypeMeta{APIVersion: c.w.resource.GroupVersion().String(), Kind: c.w.resource.Kind.Kind}
 	return wire.AppendObject(nil, wire.JSON, kind, raw), nil
-}
-
-// printOnce prints the output of --once.
-func (c *changes[T]) printOnce(s syncSummary) error {
-	switch c.format.output {
-	case outputJSON, outputYAML:
-		return c.printDocument(s.report())
-	case outputName, outputJSONPath, outputCustomColumns:
-		if err := c.fitCells(); err != nil {
-			return err
-		}
-		for item := range c.inf.Snapshot().Items() {
-			if err := c.printItem(item); err != nil {
-				return fmt.Errorf("%s: %w", item.Key(), err)
-			}
-		}
-		return nil
-	}
-	_, err := fmt.Fprintln(c.sheet, s)
-	return err
-}
-
-// fitCells makes the columns of -o custom-columns wide enough for the stored objects. For other
-// outputs it does nothing.
-func (c *changes[T]) fitCells() error {
-	if c.format.output != outputCustomColumns {
-		return nil
-	}
-	c.sheet.fit(c.format.headers...)
-	for item := range c.inf.Snapshot().Items() {
-		object, err := c.decoded(item)
-		if err != nil {
-			return err
-		}
-		cells, err := c.format.cells(object)
-		if err != nil {
-			return fmt.Errorf("%s: %w", item.Key(), err)
-		}
-		c.sheet.fit(cells...)
-	}
-	return nil
 }

@@ -49,9 +49,9 @@ func columnsOf(ctx context.Context, cfg *rest.Config, r serverResource) *columns
 
 // headers returns a header for each definition of the resource's columns, or "" for a column that
 // the table does not show: the name, which precedes all columns, and wide ones without -o wide.
-// There are none if the output is not a table.
+// There are none if -o defines the columns, or the output is not a table.
 func (w *watch) headers() []string {
-	if w.columns == nil {
+	if w.columns == nil || w.output != "" && w.output != outputWide {
 		return nil
 	}
 	definitions := w.columns.Definitions()

@@ -27,7 +27,8 @@ func (c *changes[T]) difference(e weir.Event[T]) ([]byte, error) {
 		return nil, err
 	}
 	var text bytes.Buffer
-	writeDiff(&text, humanize.Diff(before, after, humanize.DiffOptions{}), c.sheet.width, c.sheet.colour)
+	width, _ := c.sheet.size()
+	writeDiff(&text, humanize.Diff(before, after, humanize.DiffOptions{}), width, c.sheet.colour)
 	return text.Bytes(), nil
 }
 

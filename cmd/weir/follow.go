@@ -38,8 +38,8 @@ type watch struct {
 // when it stops. The limit lets an interrupt end the command soon.
 const stopTimeout = 500 * time.Millisecond
 
-// follow syncs an informer of T, prints a summary of its objects, and prints changes until ctx
-// ends.
+// follow syncs an informer of T, prints a summary of its objects and the objects, and then prints
+// changes until ctx ends.
 func follow[T weir.Object](ctx context.Context, w *watch) error {
 	statuses := make(chan weir.Status, 64)
 	opts := weir.Options{
@@ -78,11 +78,14 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 	if err := waitSynced(ctx, inf, w, statuses); err != nil {
 		return err
 	}
-	summary := syncSummary{w.resource.String(), inf.Stats(), time.Since(begin)}
+	summary := syncSummary{w.resource, inf.Stats(), time.Since(begin)}
 	if w.once {
-		return changes.printOnce(summary)
+		return changes.printOnce(ctx, summary)
 	}
 	fmt.Fprintln(w.err, summary)
+	if err := changes.printExisting(ctx); err != nil {
+		return err
+	}
 	changes.begin()
 	unwritten := w.report(ctx, statuses, w.sheet.out.failed)
 	stop()
@@ -100,7 +103,7 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 // cannot resolve.
 func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *watch, statuses <-chan weir.Status) error {
 	bar := newProgress(w.err, w.resource.Resource, w.expected)
-	if w.sheet.several {
+	if w.sheet.watches > 1 {
 		bar.bar = nil // bars would overwrite each other
 	}
 	defer bar.end()
@@ -172,7 +175,7 @@ func (w *watch) report(ctx context.Context, statuses <-chan weir.Status, unwritt
 // label returns the resource's name as the start of a printed line, or "" if only one resource is
 // watched.
 func (w *watch) label() string {
-	if w.sheet == nil || !w.sheet.several {
+	if w.sheet == nil || w.sheet.watches < 2 {
 		return ""
 	}
 	return w.resource.String() + ": "
@@ -221,12 +224,12 @@ func troubleText(s weir.Status) string {
 
 // syncSummary describes the informer's contents after a sync and the cost of the sync.
 type syncSummary struct {
-	resource string
+	resource serverResource
 	weir.Stats
 	elapsed time.Duration
 }
 
-// syncReport is the output of --once -o json. Its field names are stable.
+// syncReport is the output of --once --stats -o json. Its field names are stable.
 type syncReport struct {
 	Resource        string  `json:"resource"`
 	Objects         int     `json:"objects"`
@@ -240,7 +243,7 @@ type syncReport struct {
 
 func (s syncSummary) report() syncReport {
 	return syncReport{
-		Resource:        s.resource,
+		Resource:        s.resource.String(),
 		Objects:         s.Objects,
 		WireBytes:       s.WireBytes,
 		HeldBytes:       s.Memory.Total(),
@@ -253,7 +256,7 @@ func (s syncSummary) report() syncReport {
 
 // String returns one line about the contents and the cost of the sync.
 func (s syncSummary) String() string {
-	return fmt.Sprintf("%s %s in sync after %s: %s on the wire, %s in memory (%s), %s", humanize.Count(int64(s.Objects)), s.resource,
+	return fmt.Sprintf("%s %s in sync after %s: %s on the wire, %s in memory (%s), %s", humanize.Count(int64(s.Objects)), s.resource.named(s.Objects),
 		humanize.Seconds(s.elapsed.Seconds()), humanize.Bytes(s.WireBytes), humanize.Bytes(s.Memory.Total()), purposes(s.Memory),
 		plural(s.Requests, "request"))
 }

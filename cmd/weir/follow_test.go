@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
@@ -24,6 +25,7 @@ import (
 var podResource = serverResource{
 	GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"),
 	Kind:                 corev1.SchemeGroupVersion.WithKind("Pod"),
+	Singular:             "pod",
 	Namespaced:           true,
 }
 
@@ -33,8 +35,15 @@ func synced[T weir.Object](t *testing.T, out *bytes.Buffer, output string) *chan
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{Pods: 3, Seed: 1})
 	check.NoError(t, err)
+	t.Cleanup(func() { server.Close() })
 	check.NoError(t, server.Start())
-	inf, err := weir.NewInformer[T](server.Config(), weir.Options{Resource: podResource.GroupVersionResource})
+	return syncedWith[T](t, server.Config(), out, &watchFlags{output: output})
+}
+
+// syncedWith is like synced, with a server and with the flags of the command.
+func syncedWith[T weir.Object](t *testing.T, cfg *rest.Config, out *bytes.Buffer, flags *watchFlags) *changes[T] {
+	t.Helper()
+	inf, err := weir.NewInformer[T](cfg, weir.Options{Resource: podResource.GroupVersionResource})
 	check.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -44,10 +53,9 @@ func synced[T weir.Object](t *testing.T, out *bytes.Buffer, output string) *chan
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		server.Close()
 	})
 	check.NoError(t, inf.WaitForSync(t.Context()))
-	w := &watch{watchFlags: &watchFlags{output: output}, resource: podResource, err: out, columns: columns.Of(podResource.Kind)}
+	w := &watch{watchFlags: flags, resource: podResource, err: out, columns: columns.Of(podResource.Kind)}
 	w.sheet = newSheet(out, w)
 	c, err := newChanges(w, inf)
 	check.NoError(t, err)
@@ -94,7 +102,7 @@ func TestMore(t *testing.T) {
 func TestPrintOnceNames(t *testing.T) {
 	var out bytes.Buffer
 	c := synced[*corev1.Pod](t, &out, outputName)
-	check.NoError(t, c.printOnce(syncSummary{}))
+	check.NoError(t, c.printOnce(t.Context(), syncSummary{}))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 3 || !strings.HasPrefix(lines[0], "pod/") {
 		t.Errorf("got %q", lines)
@@ -102,14 +110,14 @@ func TestPrintOnceNames(t *testing.T) {
 }
 
 func TestSyncSummary(t *testing.T) {
-	s := syncSummary{"pods", weir.Stats{
+	s := syncSummary{podResource, weir.Stats{
 		Objects: 50_000, Requests: 1, WireBytes: 18_000_000,
 		Memory: weir.Memory{Packed: 31_000_000, Keys: 4_400_000, Dictionary: 20_480},
 	}, 1618 * time.Millisecond}
 	const want = "50,000 pods in sync after 1.62 s: 18.0 MB on the wire, 35.4 MB in memory (packed 31.0 MB, keys 4.40 MB, " +
 		"dictionary 20.5 KB), 1 request"
 	check.Equal(t, s.String(), want)
-	check.Equal(t, (syncSummary{resource: "nodes"}).String(), "0 nodes in sync after 0 ns: 0 B on the wire, 0 B in memory (nothing), 0 requests")
+	check.Equal(t, (syncSummary{resource: podResource}).String(), "0 pods in sync after 0 ns: 0 B on the wire, 0 B in memory (nothing), 0 requests")
 }
 
 func TestProgressLines(t *testing.T) {

@@ -24,7 +24,7 @@ type prescription struct {
 
 func newPrescription(out io.Writer) *prescription {
 	p := &prescription{out: out, width: paperWidth}
-	if width := terminalWidth(out); width > 0 {
+	if width, _ := terminalSize(out); width > 0 {
 		p.width, p.limit = width, width
 	}
 	return p

@@ -116,15 +116,15 @@ func terminal(w io.Writer) (int, bool) {
 	return int(f.Fd()), true
 }
 
-// terminalWidth returns the width of the terminal w, or 0 if w is not one or does not report it.
-func terminalWidth(w io.Writer) int {
+// terminalSize returns the size of the terminal w, or zeros if w is not one or does not report it.
+func terminalSize(w io.Writer) (width, height int) {
 	fd, ok := terminal(w)
 	if !ok {
-		return 0
+		return 0, 0
 	}
-	width, _, err := term.GetSize(fd)
+	width, height, err := term.GetSize(fd)
 	if err != nil {
-		return 0
+		return 0, 0
 	}
-	return width
+	return width, height
 }

@@ -21,12 +21,22 @@ var errNotWatchable = errors.New("the resource cannot be listed and watched")
 type serverResource struct {
 	schema.GroupVersionResource
 	Kind       schema.GroupVersionKind
+	Singular   string // such as "pod"
 	Namespaced bool
 }
 
 // String returns the resource's plural name, followed by its group if it has one: "pods",
 // "deployments.apps".
 func (r serverResource) String() string { return r.GroupResource().String() }
+
+// named returns the name of n objects: "pod" or "deployment.apps" if n is 1, and otherwise
+// the plural.
+func (r serverResource) named(n int) string {
+	if n != 1 || r.Singular == "" {
+		return r.String()
+	}
+	return schema.GroupResource{Group: r.Group, Resource: r.Singular}.String()
+}
 
 // findResource returns the resource with a name. Like kubectl, it accepts the plural, singular or
 // short name, alone or followed by a version and a group. lists are the server's resources, in the
@@ -40,6 +50,7 @@ func findResource(lists []*metav1.APIResourceList, name string) (serverResource,
 	r := serverResource{
 		GroupVersionResource: gv.WithResource(found.Name),
 		Kind:                 gv.WithKind(found.Kind),
+		Singular:             singular(found),
 		Namespaced:           found.Namespaced,
 	}
 	if !slices.Contains(found.Verbs, "list") || !slices.Contains(found.Verbs, "watch") {

@@ -11,33 +11,36 @@ import (
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
-// sheet prints the changes of all resources that are watched together, as one table. It is safe for
-// concurrent use: writes do not interleave.
+// sheet prints the objects and the changes of all resources that are watched together: the objects
+// as one table, the changes as another. It is safe for concurrent use: writes do not interleave.
 type sheet struct {
-	several    bool     // more than one resource: each name starts with its kind
+	watches    int      // if more than one, each name starts with its kind
 	namespaced bool     // at least one resource has namespaces
 	columns    []string // after the name: those of all resources, first of the one with the most
-	header     []string
 
-	mu     sync.Mutex
-	out    checkedWriter
-	width  int // of the terminal; 0: no terminal
-	colour bool
-	table  *table
-	headed bool
+	mu      sync.Mutex
+	out     checkedWriter
+	size    func() (width, height int) // of the terminal; 0: no terminal
+	colour  bool
+	objects *table
+	changes *table // with -o custom-columns, the same as objects
+	headed  *table // the table whose header was printed last
 }
 
-// newSheet returns the sheet that prints the changes of all watches to out, as one table.
+// newSheet returns the sheet that prints the objects and changes of all watches to out.
 func newSheet(out io.Writer, watches ...*watch) *sheet {
-	s := &sheet{several: len(watches) > 1, out: checkedWriter{out, make(chan error, 1)}, width: terminalWidth(out), colour: coloured(out)}
-	s.table = &table{out: s.out, limit: s.width}
+	s := &sheet{
+		watches: len(watches), out: checkedWriter{out, make(chan error, 1)}, size: func() (int, int) { return terminalSize(out) },
+		colour: coloured(out),
+	}
 	ordered := slices.Clone(watches)
 	slices.SortStableFunc(ordered, func(a, b *watch) int { return len(b.headers()) - len(a.headers()) })
 	for _, w := range ordered {
 		s.namespaced = s.namespaced || w.resource.Namespaced
 		w.positions = s.place(w.headers())
 	}
-	s.header = s.cells("TIME", "EVENT", "NAMESPACE", "NAME", s.columns)
+	s.objects = &table{out: s.out, header: s.cells("NAMESPACE", "NAME", s.columns)}
+	s.changes = &table{out: s.out, header: slices.Concat([]string{"TIME", "EVENT"}, s.objects.header)}
 	return s
 }
 
@@ -59,33 +62,36 @@ func (s *sheet) place(headers []string) (positions []int) {
 	return positions
 }
 
-// fit makes the columns wide enough for these cells. It is called before the first row.
-func (s *sheet) fit(cells ...string) {
+// fit makes the columns of one of the sheet's tables wide enough for these cells.
+func (s *sheet) fit(t *table, cells ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.table.fit(cells...)
+	t.fit(cells...)
 }
 
-// row prints a row and the text below it. Before the first row, it prints the names of the columns.
-func (s *sheet) row(cells []string, below []byte) error {
+// row prints a row of one of the sheet's tables, and the text below it. It prints the names of the
+// columns first if the last row was one of the other table, or the terminal has another width now.
+func (s *sheet) row(t *table, cells []string, below []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.headed {
-		s.headed = true
-		if err := s.table.row(s.header...); err != nil {
+	if width, _ := s.size(); s.headed != t || t.limit != width {
+		s.headed, t.limit = t, width
+		t.fit(cells...)
+		if err := t.row(t.header...); err != nil {
 			return err
 		}
 	}
-	if err := s.table.row(cells...); err != nil {
+	if err := t.row(cells...); err != nil {
 		return err
 	}
 	_, err := s.out.Write(below)
 	return err
 }
 
-// cells returns the cells of a row. It omits the namespace if no watched resource has namespaces.
-func (s *sheet) cells(at, event, namespace, name string, more []string) []string {
-	cells := []string{at, event}
+// cells returns the cells of a row about an object. It omits the namespace if no watched resource
+// has namespaces.
+func (s *sheet) cells(namespace, name string, more []string) []string {
+	cells := make([]string, 0, 2+len(more))
 	if s.namespaced {
 		cells = append(cells, namespace)
 	}
@@ -104,7 +110,8 @@ func (s *sheet) Write(p []byte) (int, error) {
 // later rows with fit. A table is not safe for concurrent use.
 type table struct {
 	out    io.Writer
-	limit  int // runes per line; 0: no limit
+	header []string // the names of the columns, if sheet prints them
+	limit  int      // runes per line; 0: no limit
 	widths []int
 	line   strings.Builder
 }

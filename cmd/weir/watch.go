@@ -31,6 +31,9 @@ type watchFlags struct {
 	fieldSelector string
 	output        string
 	once          bool
+	stats         bool
+	all           bool
+	onlyChanges   bool
 	diff          bool
 	watch         bool
 	embedded      int
@@ -41,16 +44,18 @@ func newWatch() *cobra.Command {
 	f := &watchFlags{ClusterFlags: command.NewClusterFlags()}
 	cmd := &cobra.Command{
 		Use:   "watch RESOURCE[,RESOURCE...]",
-		Short: "Print the changes of a resource",
-		Long: "Watch lists a resource, prints the number of objects, their memory and the time, and then prints each change. It lists\n" +
-			"and watches each of several resources, such as pods,deployments, once, and prints their changes in one table.\n\n" +
+		Short: "Print objects and their changes",
+		Long: "Watch prints the objects of a resource, in kubectl's columns, and then each change. On a terminal it prints at most one\n" +
+			"screen of objects, and first those that need attention, such as pods that are not ready. It lists and watches each of\n" +
+			"several resources, such as pods,deployments, once, and prints them together.\n\n" +
 			"Watch uses kubectl's flags and kubeconfig. If no cluster is configured, it starts an embedded API server with\n" +
 			"10,000 simulated pods and watches them.",
 		Example: "  weir watch pods -A\n" +
 			"  weir watch deployments.apps -n web -l tier=front\n" +
 			"  weir watch pods,deployments -A --diff\n" +
 			"  weir watch pods -A -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName\n" +
-			"  weir watch pods -A --once -o json",
+			"  weir watch pods -A --once -o json\n" +
+			"  weir watch pods -A --only-changes",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return command.Usagef("which RESOURCE? For example: %s pods -A", cmd.CommandPath())
@@ -74,7 +79,10 @@ func newWatch() *cobra.Command {
 	fs.StringVarP(&f.output, "output", "o", "", "Output format: json for a line of JSON per change, yaml, name, jsonpath=TEMPLATE,\n"+
 		"custom-columns=HEADER:PATH,..., wide for more columns; empty: a table")
 	fs.BoolVarP(&f.watch, "watch", "w", true, "Accepted because kubectl has this flag; this command always watches")
-	fs.BoolVar(&f.once, "once", false, "End after the first sync, and print a summary of the objects")
+	fs.BoolVar(&f.once, "once", false, "End after the objects, without watching their changes")
+	fs.BoolVar(&f.all, "all", false, "Print all objects at the start, even if they do not fit on the terminal")
+	fs.BoolVar(&f.onlyChanges, "only-changes", false, "Print no objects at the start, only changes")
+	fs.BoolVar(&f.stats, "stats", false, "With --once: print numbers about the objects instead of the objects; -o can be json or yaml")
 	fs.BoolVar(&f.diff, "diff", false, "Print the changed paths of each object below its row")
 	fs.IntVar(&f.embedded, "embedded", 0, "Watch an embedded API server with this number of simulated pods instead of a cluster")
 	fs.StringVar(&f.debugAddr, "debug-addr", "", "Serve a page that shows the informer, and profiles, at this address; :8080 is on loopback only")
@@ -102,6 +110,12 @@ func (f *watchFlags) check() (*format, error) {
 	if f.diff && (f.once || f.output != "" && f.output != outputWide) {
 		return nil, command.Usagef("--diff prints changes below the rows of the table: it cannot be used with --once or -o")
 	}
+	if f.onlyChanges && (f.once || f.all) {
+		return nil, command.Usagef("--only-changes prints no objects at the start: it cannot be used with --once or --all")
+	}
+	if f.stats && (!f.once || f.all || !slices.Contains([]string{"", outputJSON, outputYAML}, f.output)) {
+		return nil, command.Usagef("--stats prints numbers about the objects: it needs --once, and -o can only be json or yaml")
+	}
 	if _, err := debugAddress(f.debugAddr); err != nil {
 		return nil, err
 	}
@@ -117,12 +131,15 @@ func (f *watchFlags) check() (*format, error) {
 // printsObjects reports whether the output contains other fields of objects than their names.
 func (f *watchFlags) printsObjects() bool {
 	switch output, _, _ := strings.Cut(f.output, "="); output {
-	case outputJSONPath, outputCustomColumns:
-		return true
-	case outputJSON, outputYAML:
-		return !f.once // --once prints only numbers about the contents
+	case outputJSONPath, outputCustomColumns, outputJSON, outputYAML:
+		return !f.stats
 	}
 	return f.diff
+}
+
+// tabular reports whether the output is a table.
+func (f *watchFlags) tabular() bool {
+	return f.output == "" || f.output == outputWide || strings.HasPrefix(f.output, outputCustomColumns+"=")
 }
 
 func (f *watchFlags) run(cmd *cobra.Command, names []string) error {
@@ -157,14 +174,15 @@ func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, found []serverResou
 		if c.embedded && r.Resource == "pods" && w.namespace == "" && f.selector == "" && f.fieldSelector == "" {
 			w.expected = c.pods
 		}
-		if !f.once && (f.output == "" || f.output == outputWide) {
+		if f.tabular() && !f.stats {
 			w.columns = columnsOf(cmd.Context(), c.config, r)
 		}
 		watches = append(watches, w)
 	}
 	sheet := newSheet(cmd.OutOrStdout(), watches...)
 	if len(headers) > 0 {
-		sheet.header = headers
+		sheet.objects.header = headers
+		sheet.changes = sheet.objects
 	}
 	for _, w := range watches {
 		w.sheet = sheet

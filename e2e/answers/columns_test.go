@@ -166,6 +166,7 @@ func (c *columnsTest) row(t *testing.T, r *resource, set *columns.Set, row *meta
 		for at := before; at.Before(after.Add(500 * time.Millisecond)); at = at.Add(500 * time.Millisecond) {
 			possible = append(possible, asJSON(t, set.Cells(object, at)))
 		}
+		set.Healthy(object) // must not panic
 		for i, d := range set.Definitions() {
 			theirs := row.Cells[i]
 			matches := false

@@ -26,6 +26,7 @@ import (
 // use.
 type Set struct {
 	columns []column
+	healthy func(value) bool // nil: only the conditions of an object count
 }
 
 // column is a column of a Table. cell returns a string, an int64, a float64, a bool or nil.
@@ -37,11 +38,12 @@ type column struct {
 // Of returns the columns of a built-in kind. For any other kind, and for versions of a kind whose
 // fields differ from those of its stable version, they are Name and Age.
 func Of(gvk schema.GroupVersionKind) *Set {
-	columns, ok := builtin[gvk.GroupKind().String()]
+	kind := gvk.GroupKind().String()
+	columns, ok := builtin[kind]
 	if !ok || differing[gvk] {
 		return &Set{columns: []column{name, age}}
 	}
-	return &Set{columns: columns}
+	return &Set{columns: columns, healthy: health[kind]}
 }
 
 // differing contains the versions of built-in kinds that have other fields than the stable version.

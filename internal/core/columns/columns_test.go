@@ -19,8 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestCells checks the rows of some kinds, without and with -o wide. The end-to-end tests compare
-// all kinds with kube-apiserver.
+// TestCells checks the rows of some kinds, without and with -o wide, and their verdicts. The
+// end-to-end tests compare all kinds with kube-apiserver.
 func TestCells(t *testing.T) {
 	const metadata = `"metadata":{"name":"x","creationTimestamp":"2026-05-01T10:00:00Z"}`
 	for _, tc := range []struct {
@@ -29,26 +29,27 @@ func TestCells(t *testing.T) {
 		text    string
 		headers string
 		want    string
+		health  string
 	}{
 		{appsv1.SchemeGroupVersion.WithKind("Deployment"), &appsv1.Deployment{},
 			`"spec":{"replicas":3,"selector":{"matchLabels":{"a":"b"}},"template":{"spec":{"containers":[{"name":"c","image":"i"},{"name":"d","image":"j"}]}}},` +
 				`"status":{"readyReplicas":2,"updatedReplicas":3,"availableReplicas":2}`,
-			"Name Ready Up-to-date Available Age | Containers Images Selector", "x 2/3 3 2 120m | c,d i,j a=b"},
+			"Name Ready Up-to-date Available Age | Containers Images Selector", "x 2/3 3 2 120m | c,d i,j a=b", "not healthy"},
 		{batchv1.SchemeGroupVersion.WithKind("Job"), &batchv1.Job{},
 			`"spec":{"completions":2},"status":{"succeeded":2,"startTime":"2026-05-01T10:00:00Z","completionTime":"2026-05-01T10:00:07Z",` +
 				`"conditions":[{"type":"Complete","status":"True"}]}`,
-			"Name Status Completions Duration Age | Containers Images Selector", "x Complete 2/2 7s 120m |   <none>"},
+			"Name Status Completions Duration Age | Containers Images Selector", "x Complete 2/2 7s 120m |   <none>", "healthy"},
 		{corev1.SchemeGroupVersion.WithKind("Service"), &corev1.Service{},
 			`"spec":{"type":"LoadBalancer","clusterIPs":["10.0.0.1"],"ports":[{"port":80,"nodePort":30080,"protocol":"TCP"},{"port":53,"protocol":"UDP"}]}`,
-			"Name Type Cluster-IP External-IP Port(s) Age | Selector", "x LoadBalancer 10.0.0.1 <pending> 80:30080/TCP,53/UDP 120m | <none>"},
+			"Name Type Cluster-IP External-IP Port(s) Age | Selector", "x LoadBalancer 10.0.0.1 <pending> 80:30080/TCP,53/UDP 120m | <none>", "not healthy"},
 		{corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), &corev1.PersistentVolumeClaim{},
 			`"spec":{"volumeName":"v","volumeMode":"Block","resources":{"requests":{"storage":"1Gi"}}},` +
 				`"status":{"phase":"Bound","capacity":{"storage":"2Gi"},"accessModes":["ReadWriteMany","ReadWriteOnce"]}`,
-			"Name Status Volume Capacity Access Modes StorageClass VolumeAttributesClass Age | VolumeMode", "x Bound v 2Gi RWO,RWX  <unset> 120m | Block"},
+			"Name Status Volume Capacity Access Modes StorageClass VolumeAttributesClass Age | VolumeMode", "x Bound v 2Gi RWO,RWX  <unset> 120m | Block", "healthy"},
 		{corev1.SchemeGroupVersion.WithKind("Event"), &corev1.Event{},
 			`"involvedObject":{"kind":"Pod","name":"p"},"type":"Warning","reason":"Failed","message":" twice\nsaid ","lastTimestamp":"2026-05-01T11:59:00Z"`,
-			"Last Seen Type Reason Object Message | Subobject Source First Seen Count Name", "60s Warning Failed pod/p twice... |   <unknown> 1 x"},
-		{corev1.SchemeGroupVersion.WithKind("ServiceAccount"), &corev1.ServiceAccount{}, `"secrets":[]`, "Name Age |", "x 120m |"},
+			"Last Seen Type Reason Object Message | Subobject Source First Seen Count Name", "60s Warning Failed pod/p twice... |   <unknown> 1 x", "not healthy"},
+		{corev1.SchemeGroupVersion.WithKind("ServiceAccount"), &corev1.ServiceAccount{}, `"secrets":[]`, "Name Age |", "x 120m |", "no rule"},
 	} {
 		t.Run(tc.gvk.Kind, func(t *testing.T) {
 			set := columns.Of(tc.gvk)
@@ -57,9 +58,21 @@ func TestCells(t *testing.T) {
 				cells := set.Cells(object, now)
 				got := row(set.Definitions(), func(i int) string { return columns.Text(cells[i]) })
 				check.Equal(t, got, tc.want, "%T", object)
+				check.Equal(t, verdict(set, object), tc.health, "%T", object)
 			}
 		})
 	}
+}
+
+// verdict returns the result of Healthy as text.
+func verdict(set *columns.Set, object any) string {
+	switch healthy, known := set.Healthy(object); {
+	case !healthy:
+		return "not healthy"
+	case known:
+		return "healthy"
+	}
+	return "no rule"
 }
 
 // row joins texts of columns: those of priority 0, "|", and the others.
@@ -103,7 +116,13 @@ func TestCustom(t *testing.T) {
 	}
 	check.Equal(t, strings.Join(got, " "), `x a {"k":"v"} 2 2.5 true False 60m <invalid> <nil> <nil>`, "cells")
 
+	check.Equal(t, verdict(set, u), "not healthy", "Ready is False")
+
 	plain := columns.Custom(nil)
+	deleted := &unstructured.Unstructured{Object: map[string]any{}}
+	check.Equal(t, verdict(plain, deleted), "no rule", "without conditions")
+	deleted.SetDeletionTimestamp(&metav1.Time{Time: now})
+	check.Equal(t, verdict(plain, deleted), "not healthy", "being deleted")
 	check.Equal(t, row(plain.Definitions(), func(i int) string { return plain.Definitions()[i].Name }), "Name Age |", "without definitions")
 
 	// client-go's jsonpath panics for some ranges, and a range changes the parsed path.

@@ -40,8 +40,9 @@ var podStates = []struct {
 	containers                     int
 	statuses, conditions           string
 	wantReady, wantStatus, restart string
+	healthy                        bool
 }{
-	{name: "running", phase: "Running", containers: 1, statuses: running, conditions: ready, wantReady: "1/1", wantStatus: "Running", restart: "0"},
+	{name: "running", phase: "Running", containers: 1, statuses: running, conditions: ready, wantReady: "1/1", wantStatus: "Running", restart: "0", healthy: true},
 	{name: "one of two is ready", phase: "Running", containers: 2, statuses: running + `,{"name":"b","state":{"running":{}}}`,
 		wantReady: "1/2", wantStatus: "Running", restart: "0"},
 	{name: "pending", phase: "Pending", containers: 1, wantReady: "0/1", wantStatus: "Pending", restart: "0"},
@@ -53,7 +54,7 @@ var podStates = []struct {
 		statuses:  `{"name":"a","state":{"waiting":{"reason":"ErrImagePull"}}},` + waits,
 		wantReady: "0/2", wantStatus: "ErrImagePull", restart: "3 (5m ago)"},
 	{name: "completed", phase: "Succeeded", containers: 1, statuses: terminated("main", `"exitCode":0,"reason":"Completed"`),
-		conditions: `[{"type":"Ready","status":"False"}]`, wantReady: "0/1", wantStatus: "Completed", restart: "0"},
+		conditions: `[{"type":"Ready","status":"False"}]`, wantReady: "0/1", wantStatus: "Completed", restart: "0", healthy: true},
 	{name: "failed without a reason", phase: "Failed", containers: 1, statuses: terminated("main", `"exitCode":3`), wantReady: "0/1", wantStatus: "ExitCode:3", restart: "0"},
 	{name: "killed", phase: "Failed", containers: 1, statuses: terminated("main", `"exitCode":137,"signal":9`), wantReady: "0/1", wantStatus: "Signal:9", restart: "0"},
 	{name: "one completed, one runs, ready", phase: "Running", containers: 2, conditions: ready,
@@ -74,10 +75,10 @@ var podStates = []struct {
 		initStatuses: `{"name":"init","restartCount":2,"state":{"waiting":{"reason":"CrashLoopBackOff"}}}`},
 	{name: "an init container has not started", phase: "Pending", inits: plain, containers: 1, wantReady: "0/1", wantStatus: "Init:0/1", restart: "0",
 		initStatuses: `{"name":"init","state":{"waiting":{"reason":"PodInitializing"}}}`},
-	{name: "a sidecar counts", phase: "Running", inits: sidecar, containers: 1, statuses: running, wantReady: "2/2", wantStatus: "Running", restart: "4",
+	{name: "a sidecar counts", phase: "Running", inits: sidecar, containers: 1, statuses: running, wantReady: "2/2", wantStatus: "Running", restart: "4", healthy: true,
 		initStatuses: `{"name":"side","ready":true,"started":true,"restartCount":4,"state":{"running":{}}}`},
 	{name: "restarts of initialization do not count later", phase: "Running", inits: plain, containers: 1, statuses: running,
-		initStatuses: `{"name":"init","restartCount":4,"state":{"terminated":{"exitCode":0}}}`, wantReady: "1/1", wantStatus: "Running", restart: "0"},
+		initStatuses: `{"name":"init","restartCount":4,"state":{"terminated":{"exitCode":0}}}`, wantReady: "1/1", wantStatus: "Running", restart: "0", healthy: true},
 	{name: "a sidecar failed after initialization", phase: "Running", inits: plain + "," + sidecar, containers: 1, statuses: running,
 		conditions: `[{"type":"Initialized","status":"True"}]`, initStatuses: `{"name":"init","restartCount":9,"state":{"terminated":{"exitCode":0}}},` +
 			`{"name":"side","restartCount":4,"state":{"waiting":{"reason":"CrashLoopBackOff"}}}`,
@@ -89,7 +90,7 @@ var podStates = []struct {
 		wantReady: "0/1", wantStatus: "Unknown", restart: "0"},
 }
 
-// TestPods checks the cells for each state of a pod, from both forms of the object.
+// TestPods checks the cells and the verdict for each state of a pod, from both forms of the object.
 func TestPods(t *testing.T) {
 	for _, tc := range podStates {
 		t.Run(tc.name, func(t *testing.T) {
@@ -102,6 +103,8 @@ func TestPods(t *testing.T) {
 				check.Equal(t, cells[1].(string), tc.wantReady, "%T: ready", object)
 				check.Equal(t, cells[2].(string), tc.wantStatus, "%T: status", object)
 				check.Equal(t, cells[3].(string), tc.restart, "%T: restarts", object)
+				healthy, _ := pods.Healthy(object)
+				check.Equal(t, healthy, tc.healthy, "%T: healthy", object)
 			}
 		})
 	}
