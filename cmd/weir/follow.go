@@ -103,8 +103,8 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 // cannot resolve.
 func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *watch, statuses <-chan weir.Status) error {
 	bar := newProgress(w.err, w.resource.Resource, w.expected)
-	if w.sheet.watches > 1 {
-		bar.bar = nil // bars would overwrite each other
+	if width, _ := w.sheet.size(); w.sheet.watches > 1 || width == 0 {
+		bar.bar = nil // bars would overwrite each other, and a program may read the output
 	}
 	defer bar.end()
 	synced := make(chan error, 1)

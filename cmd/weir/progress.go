@@ -18,13 +18,13 @@ const (
 	progressLine  = 2 * time.Second        // otherwise
 )
 
-// progress shows the progress of a first list or of reading a log. On a terminal it shows a bar,
-// and elsewhere it prints a line every progressLine.
+// progress shows the progress of a first list or of reading a log. On a terminal it shows a bar.
+// Elsewhere, and on a terminal without cursor movements, it prints a line every progressLine.
 type progress struct {
 	out  io.Writer
 	what string
 	unit string                   // of the count
-	bar  *progressbar.ProgressBar // nil if out is not a terminal
+	bar  *progressbar.ProgressBar // nil if the progress is shown as lines
 
 	begin, said time.Time
 }
@@ -34,7 +34,7 @@ type progress struct {
 func newProgress(out io.Writer, what string, expected int) *progress {
 	now := time.Now()
 	p := &progress{out: out, what: what, unit: "objects", begin: now, said: now}
-	if _, ok := terminal(out); !ok {
+	if _, ok := terminal(out); !ok || os.Getenv("TERM") == "dumb" {
 		return p
 	}
 	total := -1 // a spinner

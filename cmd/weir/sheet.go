@@ -15,7 +15,7 @@ import (
 // as one table, the changes as another. It is safe for concurrent use: writes do not interleave.
 type sheet struct {
 	watches    int      // if more than one, each name starts with its kind
-	namespaced bool     // at least one resource has namespaces
+	namespaced bool     // several namespaces are watched
 	columns    []string // after the name: those of all resources, first of the one with the most
 
 	mu      sync.Mutex
@@ -36,7 +36,7 @@ func newSheet(out io.Writer, watches ...*watch) *sheet {
 	ordered := slices.Clone(watches)
 	slices.SortStableFunc(ordered, func(a, b *watch) int { return len(b.headers()) - len(a.headers()) })
 	for _, w := range ordered {
-		s.namespaced = s.namespaced || w.resource.Namespaced
+		s.namespaced = s.namespaced || w.resource.Namespaced && w.namespace == ""
 		w.positions = s.place(w.headers())
 	}
 	s.objects = &table{out: s.out, header: s.cells("NAMESPACE", "NAME", s.columns)}
@@ -88,8 +88,8 @@ func (s *sheet) row(t *table, cells []string, below []byte) error {
 	return err
 }
 
-// cells returns the cells of a row about an object. It omits the namespace if no watched resource
-// has namespaces.
+// cells returns the cells of a row about an object. It omits the namespace if at most one is
+// watched.
 func (s *sheet) cells(namespace, name string, more []string) []string {
 	cells := make([]string, 0, 2+len(more))
 	if s.namespaced {
@@ -106,11 +106,12 @@ func (s *sheet) Write(p []byte) (int, error) {
 }
 
 // table prints aligned rows. It prints each row immediately, while text/tabwriter would wait for
-// the later rows. A column is as wide as its widest cell so far. Callers announce the cells of
-// later rows with fit. A table is not safe for concurrent use.
+// the later rows. A column is as wide as its widest cell so far, or narrower if the rows would not
+// fit into the limit. Callers announce the cells of later rows with fit. A table is not safe for
+// concurrent use.
 type table struct {
 	out    io.Writer
-	header []string // the names of the columns, if sheet prints them
+	header []string // the names of the columns, if they may become narrower
 	limit  int      // runes per line; 0: no limit
 	widths []int
 	line   strings.Builder
@@ -133,19 +134,25 @@ func (p *table) fit(cells ...string) {
 	}
 }
 
-// row prints a row and cuts it off at the limit. It replaces characters that would move a
+// row prints a row. It cuts off what exceeds the limit, and replaces characters that would move a
 // terminal's cursor, because cells contain names that clients chose.
 func (p *table) row(cells ...string) error {
 	p.fit(cells...)
-	cells = printable(cells)
+	widths := p.narrowed()
 	p.line.Reset()
-	for i, cell := range cells {
-		if i > 0 {
+	for i, cell := range printable(cells) {
+		if widths[i] == 0 && p.widths[i] > 0 {
+			continue // the column is omitted
+		}
+		if i > 0 { // the first column is never omitted
 			p.line.WriteString(gap)
+		}
+		if widths[i] < p.widths[i] {
+			cell = p.shortened(i, cell, widths[i])
 		}
 		p.line.WriteString(cell)
 		if i < len(cells)-1 {
-			p.line.WriteString(strings.Repeat(" ", max(0, p.widths[i]-utf8.RuneCountInString(cell))))
+			p.line.WriteString(strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(cell))))
 		}
 	}
 	line := p.line.String()
@@ -154,6 +161,91 @@ func (p *table) row(cells ...string) error {
 	}
 	_, err := io.WriteString(p.out, strings.TrimRight(line, " ")+"\n")
 	return err
+}
+
+// narrowed returns the widths of the columns with which a row fits into the limit. Columns become
+// narrower in the order of narrow, and 0 if they are omitted.
+func (p *table) narrowed() []int {
+	excess := -len(gap) - p.limit
+	for _, width := range p.widths {
+		excess += width + len(gap)
+	}
+	if p.limit == 0 || len(p.header) != len(p.widths) || excess <= 0 {
+		return p.widths
+	}
+	widths := slices.Clone(p.widths)
+	for _, n := range narrow(p.header) {
+		if excess <= 0 {
+			break
+		}
+		before := widths[n.column]
+		switch {
+		case n.width > 0:
+			widths[n.column] = max(min(before, n.width), before-excess)
+		case before > 0:
+			widths[n.column], excess = 0, excess-len(gap)
+		}
+		excess -= before - widths[n.column]
+	}
+	if name := slices.Index(p.header, "NAME"); name >= 0 && excess < 0 { // what an omitted column left
+		widths[name] = min(p.widths[name], widths[name]-excess)
+	}
+	return widths
+}
+
+// narrowing is a step that makes a row shorter: down to a width, or to 0.
+type narrowing struct{ column, width int }
+
+// The smallest widths of columns before others are omitted.
+const (
+	smallCell      = 8
+	smallNamespace = 10
+	smallName      = 20
+	tinyName       = 12
+)
+
+// narrow returns the order in which columns become narrower: first those after the name, from the
+// last one on; then the time loses its milliseconds, and the name and the namespace become shorter.
+// Then columns after the name are omitted, first the age. READY and STATUS remain whole.
+func narrow(header []string) []narrowing {
+	name := slices.Index(header, "NAME")
+	if name < 0 {
+		return nil
+	}
+	var steps, omitted []narrowing
+	for i := len(header) - 1; i > name; i-- {
+		if header[i] != "READY" && header[i] != "STATUS" {
+			steps, omitted = append(steps, narrowing{i, smallCell}), append(omitted, narrowing{i, 0})
+		}
+	}
+	for i, h := range header[:name] {
+		switch h {
+		case "TIME":
+			steps = append(steps, narrowing{i, smallCell}, narrowing{name, smallName})
+		case "NAMESPACE":
+			steps = append(steps, narrowing{name, smallName}, narrowing{i, smallNamespace})
+		}
+	}
+	steps = append(steps, narrowing{name, smallName})
+	if age := slices.Index(header, "AGE"); age > name {
+		steps = append(steps, narrowing{age, 0})
+	}
+	return append(append(steps, narrowing{name, tinyName}), omitted...)
+}
+
+// shortened returns a cell in at most limit runes: the time without its end, the name without its
+// middle, because the names of a controller's pods differ at the end.
+func (p *table) shortened(column int, cell string, limit int) string {
+	runes := []rune(cell)
+	switch {
+	case len(runes) <= limit:
+		return cell
+	case p.header[column] == "TIME":
+		return string(runes[:limit])
+	case p.header[column] == "NAME":
+		return string(runes[:limit/2]) + "…" + string(runes[len(runes)-(limit-1-limit/2):])
+	}
+	return humanize.Cut(cell, limit)
 }
 
 func printable(cells []string) []string {

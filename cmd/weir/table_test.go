@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirproject/weir/internal/core/columns"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -74,6 +75,68 @@ ADDED  web-…
 			check.Equal(t, "\n"+b.String(), tc.want)
 		})
 	}
+}
+
+// TestNarrow checks which columns a terminal of some width shows.
+func TestNarrow(t *testing.T) {
+	header := strings.Fields("TIME EVENT NAMESPACE NAME READY STATUS RESTARTS AGE NODE")
+	row := []string{"15:04:05.000", "MODIFIED", "team-00000", "account-api-0000-zt749k5xj7-2cwts", "1/2", "CrashLoopBackOff", "12 (5m3s ago)", "67d", "node-000007"}
+	for _, tc := range []struct {
+		limit int
+		want  string
+	}{
+		{0, `
+TIME          EVENT     NAMESPACE   NAME                               READY  STATUS            RESTARTS       AGE  NODE
+15:04:05.000  MODIFIED  team-00000  account-api-0000-zt749k5xj7-2cwts  1/2    CrashLoopBackOff  12 (5m3s ago)  67d  node-000007
+`},
+		{120, `
+TIME          EVENT     NAMESPACE   NAME                               READY  STATUS            RESTARTS   AGE  NODE
+15:04:05.000  MODIFIED  team-00000  account-api-0000-zt749k5xj7-2cwts  1/2    CrashLoopBackOff  12 (5m3s…  67d  node-00…
+`},
+		{110, `
+TIME      EVENT     NAMESPACE   NAME                          READY  STATUS            RESTARTS  AGE  NODE
+15:04:05  MODIFIED  team-00000  account-api-00…49k5xj7-2cwts  1/2    CrashLoopBackOff  12 (5m3…  67d  node-00…
+`},
+		{80, `
+TIME      EVENT     NAMESPACE   NAME           READY  STATUS            RESTARTS
+15:04:05  MODIFIED  team-00000  accoun…-2cwts  1/2    CrashLoopBackOff  12 (5m3…
+`},
+		{70, `
+TIME      EVENT     NAMESPACE   NAME           READY  STATUS
+15:04:05  MODIFIED  team-00000  accoun…-2cwts  1/2    CrashLoopBackOff
+`},
+		{60, `
+TIME      EVENT     NAMESPACE   NAME          READY  STATUS…
+15:04:05  MODIFIED  team-00000  accoun…2cwts  1/2    CrashL…
+`},
+	} {
+		var b strings.Builder
+		p := &table{out: &b, header: header, limit: tc.limit}
+		p.fit(row...)
+		check.NoError(t, p.row(header...))
+		check.NoError(t, p.row(row...))
+		check.Equal(t, "\n"+b.String(), tc.want, "%d", tc.limit)
+	}
+}
+
+// TestResize checks that a sheet follows the width of its terminal, and then repeats the header.
+func TestResize(t *testing.T) {
+	var b strings.Builder
+	width := 30
+	w := &watch{watchFlags: &watchFlags{}, resource: podResource, columns: columns.Of(podResource.Kind)}
+	s := newSheet(&b, w)
+	s.size = func() (int, int) { return width, 24 }
+	cells := s.cells("shop", "web-0", []string{"1/1", "Running", "0", "5d"})
+	for _, width = range []int{60, 60, 30} {
+		check.NoError(t, s.row(s.objects, cells, nil))
+	}
+	check.Equal(t, "\n"+b.String(), `
+NAMESPACE  NAME   READY  STATUS   RESTARTS  AGE
+shop       web-0  1/1    Running  0         5d
+shop       web-0  1/1    Running  0         5d
+NAMESPACE  NAME   READY  STAT…
+shop       web-0  1/1    Runn…
+`)
 }
 
 var cog = map[string]any{
