@@ -103,7 +103,7 @@ func TestHistory(t *testing.T) {
 	check.NoError(t, pods.Delete(t.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	for _, want := range []change{
 		{Type: "ADDED"},
-		{Type: "MODIFIED", ResourceVersion: p.ResourceVersion, Lines: []string{"~ metadata.generation: 1 -> 2", "+ metadata.labels.app: web", "~ spec.containers[0].env[0].value: (hidden), differs"}},
+		{Type: "MODIFIED", ResourceVersion: p.ResourceVersion, Lines: []string{"~ metadata.generation: 1 → 2", "+ metadata.labels.app: web", "~ spec.containers[c].env[PASSWORD].value: (hidden), differs"}},
 		{Type: "DELETED"},
 	} {
 		var got change
@@ -180,7 +180,7 @@ func TestHistoryBefore(t *testing.T) {
 	}
 	last := got.Changes[len(got.Changes)-1]
 	if !got.Held || got.ResourceVersion != m.ResourceVersion || len(got.Changes) != maxChanges || got.More < 5 || last.Time != nil ||
-		!slices.Equal(last.Lines, []string{fmt.Sprintf("~ data.k: %q -> %q", fmt.Sprint(changes-1), fmt.Sprint(changes))}) {
+		!slices.Equal(last.Lines, []string{fmt.Sprintf("~ data.k: %q → %q", fmt.Sprint(changes-1), fmt.Sprint(changes))}) {
 		t.Errorf("%d changes and %d before, the last %+v", len(got.Changes), got.More, last)
 	}
 }

@@ -73,13 +73,13 @@ func patch(t *testing.T, server *apiserver.Server, of schema.GroupVersionResourc
 func TestDiff(t *testing.T) {
 	server := startServer(t, 0)
 	out, says := lineSignal{make(chan string, 64)}, lineSignal{make(chan string, 64)}
-	end := start(t, out, says, "watch", "widgets", "-A", "--diff", "-s", server.URL())
+	end := start(t, out, says, "watch", "widgets", "-A", "--diff", "--only-changes", "-s", server.URL())
 	says.until("in sync")
 	patch(t, server, widgets, "shop", "cog", `{"metadata":{"labels":{"part":"gear","x":"y"}},"spec":{"teeth":12}}`)
 	patch(t, server, widgets, "shop", "cog", `{"metadata":{"labels":{"x":null}},"spec":{"teeth":13}}`)
 	for _, want := range []string{
-		"NAMESPACE", "MODIFIED", "    ~ metadata.labels.part: cog -> gear", "    + metadata.labels.x: y", "    + spec.teeth: 12",
-		"MODIFIED", "    - metadata.labels.x: y", "    ~ spec.teeth: 12 -> 13",
+		"NAMESPACE", "MODIFIED", "    ~ metadata.labels.part: cog → gear", "    + metadata.labels.x: y", "    + spec.teeth: 12",
+		"MODIFIED", "    - metadata.labels.x: y", "    ~ spec.teeth: 12 → 13",
 	} {
 		got := <-out.lines
 		for strings.Contains(got, " metadata.generation: ") {
@@ -117,7 +117,7 @@ func TestDiffOfUnknownField(t *testing.T) {
 		{"--output=custom-columns=F:.spec.fromTheFuture", "3", 3},
 	} {
 		out, says := lineSignal{make(chan string, 64)}, lineSignal{make(chan string, 64)}
-		end := start(t, out, says, "watch", "futureleases", "-A", tc.flag, "-s", server.URL())
+		end := start(t, out, says, "watch", "futureleases", "-A", tc.flag, "--only-changes", "-s", server.URL())
 		says.until("in sync")
 		patch(t, server, leases, "shop", "a", fmt.Sprintf(`{"spec":{"fromTheFuture":%d}}`, n))
 		patch(t, server, leases, "shop", "a", fmt.Sprintf(`{"metadata":{"labels":{"n":"n%d"}}}`, n))
@@ -146,7 +146,7 @@ func TestDiffOfSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, says := lineSignal{make(chan string, 64)}, lineSignal{make(chan string, 64)}
-	end := start(t, out, says, "watch", "secrets", "-A", "--diff", "-s", server.URL())
+	end := start(t, out, says, "watch", "secrets", "-A", "--diff", "--only-changes", "-s", server.URL())
 	says.until("in sync")
 	secret.Data = map[string][]byte{"pin": []byte("5678"), "puk": []byte("90")}
 	if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {

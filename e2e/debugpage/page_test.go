@@ -84,14 +84,14 @@ func (w *world) history(t *testing.T, p *tab) {
 	p.says(history, "default/stuck", "is stored at")
 	w.until("history/stream", 1)
 	w.configMap("stuck", "blue")
-	p.says(history, "MODIFIED", "~ data.colour: red -> blue")
+	p.says(history, "MODIFIED", "~ data.colour: red → blue")
 	p.look("configmaps v1 ConfigMap", "default/later")
 	p.says(history, "default/later", "is not stored")
 	w.until("history/stream", 1)
 	w.configMap("later", "white")
 	p.says(history, "ADDED")
 	w.configMap("later", "black")
-	p.says(history, "~ data.colour: white -> black", "is stored at")
+	p.says(history, "~ data.colour: white → black", "is stored at")
 	p.do(script(history + ".scrollIntoView({block: 'center'})"))
 	p.shoot("debug-history.png")
 	p.do(chromedp.Click("[data-close]"))
@@ -171,7 +171,7 @@ func (w *world) throughProxy(t *testing.T, p *tab) {
 	p.look("configmaps v1", "default/stuck")
 	// This change happened before the history was opened. The proxy reads it from the log of its
 	// store.
-	p.says(details("configmaps v1"), "before ADDED", "~ data.colour: red -> blue")
+	p.says(details("configmaps v1"), "before ADDED", "~ data.colour: red → blue")
 	p.do(script(row("configmaps v1")+".querySelector('button').click()"), script("scrollTo(0, 0)"))
 	if *screenshots != "" {
 		p.shows("document.querySelector('#proxies polyline').getAttribute('points')?.split(' ').length > 6")

@@ -35,8 +35,10 @@ type DiffOptions struct {
 }
 
 // Diff returns the differences between two versions of an object, which are decoded JSON, ordered
-// by path. It omits the resourceVersion, because it changes with every version, and managedFields,
-// because they repeat the changes of other fields.
+// by path. The path of an element of a list has the value of its merge key, such as
+// "status.conditions[Ready].status", or its position if no field identifies the elements. Diff
+// omits the resourceVersion, because it changes with every version, and managedFields, because they
+// repeat the changes of other fields.
 func Diff(before, after map[string]any, o DiffOptions) []Change {
 	d := &differ{secret: o.Secret || after["kind"] == "Secret" && after["apiVersion"] == "v1", env: o.Env}
 	d.objects("", pruned(before), pruned(after))
@@ -155,31 +157,6 @@ func (d *differ) values(path string, before, after any) {
 	}
 }
 
-// lists compares two lists without the elements that are equal at the start and at the end of both.
-// So if elements were added or removed at one place, it reports only these elements.
-func (d *differ) lists(path string, before, after []any) {
-	start := 0
-	for start < min(len(before), len(after)) && reflect.DeepEqual(before[start], after[start]) {
-		start++
-	}
-	endBefore, endAfter := len(before), len(after)
-	for endBefore > start && endAfter > start && reflect.DeepEqual(before[endBefore-1], after[endAfter-1]) {
-		endBefore--
-		endAfter--
-	}
-	for i := start; i < max(endBefore, endAfter); i++ {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		switch {
-		case i < endBefore && i < endAfter:
-			d.values(at, before[i], after[i])
-		case i < endAfter:
-			d.add('+', at, nil, after[i])
-		default:
-			d.add('-', at, before[i], nil)
-		}
-	}
-}
-
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // join appends a key to a path. It quotes a key that contains a dot or another special character,
@@ -193,6 +170,9 @@ func join(path, key string) string {
 	}
 	return path + "." + key
 }
+
+// arrow separates the old value from the new one.
+const arrow = " → "
 
 // Maximum lengths in a line, in characters.
 const (
@@ -220,7 +200,7 @@ func (c Change) Line(limit int) string {
 		line += Cut(text(c.Old), maxValue)
 	default:
 		before, after := apart(text(c.Old), text(c.New))
-		line += Cut(before, maxValue) + " -> " + Cut(after, maxValue)
+		line += Cut(before, maxValue) + arrow + Cut(after, maxValue)
 	}
 	return Cut(line, limit)
 }
@@ -237,7 +217,7 @@ func text(value any) string {
 	}
 	quoted := strconv.Quote(s)
 	if s == "" || json.Valid([]byte(s)) && !strings.ContainsAny(s[:1], "{[") || quoted != `"`+s+`"` ||
-		strings.TrimSpace(s) != s || strings.Contains(s, " -> ") {
+		strings.TrimSpace(s) != s || strings.Contains(s, arrow) {
 		return quoted
 	}
 	return s

@@ -34,7 +34,7 @@ func TestDiff(t *testing.T) {
 			"values that came, went and changed, in the order of their paths",
 			`{"spec":{"nodeName":"n"},"status":{"containerStatuses":[{"ready":false}]},"metadata":{"name":"a"}}`,
 			`{"metadata":{"labels":{"x":"y"},"name":"a"},"spec":{},"status":{"containerStatuses":[{"ready":true}]}}`,
-			[]string{"+ metadata.labels.x: y", "- spec.nodeName: n", "~ status.containerStatuses[0].ready: false -> true"},
+			[]string{"+ metadata.labels.x: y", "- spec.nodeName: n", "~ status.containerStatuses[0].ready: false → true"},
 		},
 		{
 			"what changes with everything is left out",
@@ -48,6 +48,27 @@ func TestDiff(t *testing.T) {
 			[]string{"- f[0]: a", `+ g[1]: {"k":[2]}`},
 		},
 		{
+			"elements with a merge key",
+			`{"c":[{"type":"Ready","status":"True"},{"type":"Old","status":"True"}],"m":[{"name":"v","mountPath":"/a"},{"name":"v","mountPath":"/b"}],"p":[{"containerPort":80}]}`,
+			`{"c":[{"type":"New","status":"True"},{"type":"Ready","status":"False"}],"m":[{"name":"w","mountPath":"/a"}],"p":[{"containerPort":80,"hostPort":8}]}`,
+			[]string{
+				`+ c[New]: {"status":"True","type":"New"}`, "~ c[Ready].status: True → False", `- c[Old]: {"status":"True","type":"Old"}`,
+				"~ m[/a].name: v → w", `- m[/b]: {"mountPath":"/b","name":"v"}`, `+ p["80"].hostPort: 8`,
+			},
+		},
+		{
+			"elements in another order",
+			`{"c":[{"name":"a"},{"name":"b"},{"name":"c"}],"e":[{"name":"a"},{"name":"b"}]}`,
+			`{"c":[{"name":"c"},{"name":"a"}],"e":[{"name":"b","x":1},{"name":"a"}]}`,
+			[]string{`- c[b]: {"name":"b"}`, "~ c (order): a,c → c,a", "+ e[b].x: 1", "~ e (order): a,b → b,a"},
+		},
+		{
+			"elements whose key is missing, or occurs twice",
+			`{"a":[{"name":"x"},{"n":1}],"b":[{"name":"x"},{"name":"x","n":1}],"c":["x",{"name":"y"}]}`,
+			`{"a":[{"name":"x"},{"n":2}],"b":[{"name":"x"},{"name":"x","n":2}],"c":["x",{"name":"z"}]}`,
+			[]string{"~ a[1].n: 1 → 2", "~ b[1].n: 1 → 2", "~ c[1].name: y → z"},
+		},
+		{
 			"values deeper than labels are reported as a whole",
 			`{}`, `{"status":{"phase":"Running","conditions":[]}}`,
 			[]string{`+ status: {"conditions":[],"phase":"Running"}`},
@@ -57,13 +78,13 @@ func TestDiff(t *testing.T) {
 			`{"metadata":{"annotations":{"a.b/c":"1","n":"x\ny","e":"","w":"é"}}}`,
 			`{"metadata":{"annotations":{"a.b/c":"true","n":"\u001b[31m","e":"{}","w":"ö"}}}`,
 			[]string{
-				`~ metadata.annotations["a.b/c"]: "1" -> "true"`, `~ metadata.annotations.e: "" -> {}`,
-				`~ metadata.annotations.n: "x\ny" -> "\x1b[31m"`, `~ metadata.annotations.w: é -> ö`,
+				`~ metadata.annotations["a.b/c"]: "1" → "true"`, `~ metadata.annotations.e: "" → {}`,
+				`~ metadata.annotations.n: "x\ny" → "\x1b[31m"`, `~ metadata.annotations.w: é → ö`,
 			},
 		},
 		{
 			"another type, and great numbers", `{"a":1,"b":[1],"c":9007199254740993}`, `{"a":"1","b":null,"c":9007199254740992}`,
-			[]string{`~ a: 1 -> "1"`, "~ b: [1] -> null", "~ c: 9007199254740993 -> 9007199254740992"},
+			[]string{`~ a: 1 → "1"`, "~ b: [1] → null", "~ c: 9007199254740993 → 9007199254740992"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -85,7 +106,7 @@ func TestSecrets(t *testing.T) {
 			"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"hush!"}}`), DiffOptions{})
 	want := []string{
 		"- data.gone: (hidden)", "~ data.kept: (hidden), differs", "+ data.new.odd: (hidden)",
-		`~ metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]: (hidden), differs`, "+ stringData.x: (hidden)", "~ type: a -> b",
+		`~ metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]: (hidden), differs`, "+ stringData.x: (hidden)", "~ type: a → b",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -104,7 +125,7 @@ func TestSecrets(t *testing.T) {
 // a Secret.
 func TestSuspected(t *testing.T) {
 	got := lines(t, `{"data":{"a":"hush"},"x":1}`, `{"data":{"a":"hush!"},"x":2}`, DiffOptions{Secret: true})
-	if want := []string{"~ data.a: (hidden), differs", "~ x: 1 -> 2"}; !slices.Equal(got, want) {
+	if want := []string{"~ data.a: (hidden), differs", "~ x: 1 → 2"}; !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
@@ -119,11 +140,13 @@ func TestEnv(t *testing.T) {
 		{"values", `{"spec":{"containers":[{"env":[{"name":"A","value":"hush"},{"name":"B","value":"hush"}]}]}}`,
 			`{"spec":{"containers":[{"env":[{"name":"A","value":"hush!"},{"name":"C","valueFrom":{"secretKeyRef":{"name":"s"}}}]}]}}`,
 			[]string{
-				"~ spec.containers[0].env[0].value: (hidden), differs", "~ spec.containers[0].env[1].name: B -> C",
-				"- spec.containers[0].env[1].value: (hidden)", `+ spec.containers[0].env[1].valueFrom: {"secretKeyRef":{"name":"s"}}`,
+				"~ spec.containers[0].env[A].value: (hidden), differs", `+ spec.containers[0].env[C]: {"name":"C","valueFrom":{"secretKeyRef":{"name":"s"}}}`,
+				`- spec.containers[0].env[B]: {"name":"B","value":"(hidden)"}`,
 			}},
 		{"variables", `{"spec":{"env":[{"name":"A","value":"hush"}]}}`, `{"spec":{"env":[{"name":"A","value":"hush"},{"name":"B","value":"hush"}]}}`,
-			[]string{`+ spec.env[1]: {"name":"B","value":"(hidden)"}`}},
+			[]string{`+ spec.env[B]: {"name":"B","value":"(hidden)"}`}},
+		{"variables with another key", `{"spec":{"env":[{"key":"hush","v":1}]}}`, `{"spec":{"env":[{"key":"hush","v":2}]}}`,
+			[]string{`~ spec.env[0].v: (hidden), differs`}},
 		{"containers", `{"spec":{"containers":[]}}`, `{"spec":{"containers":[{"image":"i","env":[{"name":"A","value":"hush"}]}]}}`,
 			[]string{`+ spec.containers[0]: {"env":[{"name":"A","value":"(hidden)"}],"image":"i"}`}},
 		{"a pod's specification", `{}`, `{"spec":{"containers":[{"env":[{"name":"A","value":"hush"}]}]}}`,
@@ -132,17 +155,17 @@ func TestEnv(t *testing.T) {
 			[]string{"~ spec.extraEnv.A: (hidden), differs", "- spec.extraEnv.B: (hidden)", "+ spec.extraEnv.C.x: (hidden)"}},
 		{"a map that came", `{"spec":{}}`, `{"spec":{"environment":{"A":"hush"}}}`, []string{"+ spec.environment.A: (hidden)"}},
 		{"texts", `{"spec":{"env":["A=hush"]}}`, `{"spec":{"env":["A=hush!","B=hush"]}}`,
-			[]string{"~ spec.env[0]: (hidden) -> (hidden)", "+ spec.env[1]: (hidden)"}},
+			[]string{"~ spec.env[0]: (hidden) → (hidden)", "+ spec.env[1]: (hidden)"}},
 		{"what tools keep", `{"metadata":{"annotations":{"kapp.k14s.io/original":"{\"a\":\"hush\"}","objectset.rio.cattle.io/applied":"H4sIhush","note":"a"}}}`,
 			`{"metadata":{"annotations":{"kapp.k14s.io/original":"","objectset.rio.cattle.io/applied":"H4sIhush!","note":"b","kubectl.kubernetes.io/last-applied-configuration":" {\"a\":\"hush\"}"}}}`,
 			[]string{
 				`~ metadata.annotations["kapp.k14s.io/original"]: (hidden), differs`, `+ metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]: (hidden)`,
-				"~ metadata.annotations.note: a -> b", `~ metadata.annotations["objectset.rio.cattle.io/applied"]: (hidden), differs`,
+				"~ metadata.annotations.note: a → b", `~ metadata.annotations["objectset.rio.cattle.io/applied"]: (hidden), differs`,
 			}},
 		{"metadata that came", `{}`, `{"metadata":{"name":"a","annotations":{"kapp.k14s.io/original":"{\"a\":\"hush\"}"}}}`,
 			[]string{`+ metadata.annotations["kapp.k14s.io/original"]: (hidden)`, "+ metadata.name: a"}},
 		{"what is no variable", `{"spec":{"name":"a","value":"b","envFrom":[]}}`, `{"spec":{"name":"b","value":"c","envFrom":[{"prefix":"P"}]}}`,
-			[]string{`+ spec.envFrom[0]: {"prefix":"P"}`, "~ spec.name: a -> b", "~ spec.value: b -> c"}},
+			[]string{`+ spec.envFrom[0]: {"prefix":"P"}`, "~ spec.name: a → b", "~ spec.value: b → c"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := lines(t, tc.before, tc.after, DiffOptions{Env: true})
@@ -158,7 +181,7 @@ func TestEnv(t *testing.T) {
 func TestLine(t *testing.T) {
 	long := strings.Repeat("ä", 500)
 	c := Change{Sign: '~', Path: "a", Old: long + "1", New: long + "2"}
-	check.Equal(t, c.Line(0), "~ a: …ääääääääää1 -> …ääääääääää2")
+	check.Equal(t, c.Line(0), "~ a: …ääääääääää1 → …ääääääääää2")
 	for _, c := range []Change{{Sign: '+', Path: "a", New: long}, {Sign: '-', Path: long, Old: long}, {Sign: '~', Path: long, Old: "b", New: long}} {
 		for limit, most := range map[int]int{0: maxLine, 40: 40} {
 			if got := utf8.RuneCountInString(c.Line(limit)); got > most {
