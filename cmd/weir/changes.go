@@ -116,8 +116,15 @@ func (c *changes[T]) printRow(e weir.Event[T]) error {
 		}
 	}
 	item := e.Item()
+	old := more
+	if e.Type == weir.Updated {
+		if before, err := c.more(e.OldItem(), now); err == nil {
+			old = before
+		}
+	}
 	cells := c.sheet.cells(item.Namespace(), c.shown(item), more)
-	return c.sheet.row(c.sheet.changes, slices.Concat([]string{now.Format(clock), e.Type.String()}, cells), below)
+	cells = slices.Concat([]string{now.Format(clock), e.Type.String()}, cells)
+	return c.sheet.row(c.sheet.changes, cells, slices.Concat(cells[:len(cells)-len(more)], old), below)
 }
 
 // shown returns an object's name for the table: like kubectl, only the name, or kind/name if the
@@ -200,7 +207,7 @@ func (c *changes[T]) printItem(item weir.Item[T]) error {
 		if err != nil {
 			return err
 		}
-		return c.sheet.row(c.sheet.changes, cells, nil)
+		return c.sheet.row(c.sheet.changes, cells, nil, nil)
 	}
 	object, err := c.decoded(item)
 	if err != nil {

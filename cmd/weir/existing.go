@@ -97,7 +97,7 @@ func (c *changes[T]) printAll(ctx context.Context, items iter.Seq[weir.Item[T]])
 			c.sheet.fit(c.sheet.objects, cells...)
 		}
 		for _, cells := range rows {
-			if err := c.sheet.row(c.sheet.objects, cells, nil); err != nil {
+			if err := c.sheet.row(c.sheet.objects, cells, nil, nil); err != nil {
 				return err
 			}
 		}

@@ -40,7 +40,7 @@ func newSheet(out io.Writer, watches ...*watch) *sheet {
 		w.positions = s.place(w.headers())
 	}
 	s.objects = &table{out: s.out, header: s.cells("NAMESPACE", "NAME", s.columns)}
-	s.changes = &table{out: s.out, header: slices.Concat([]string{"TIME", "EVENT"}, s.objects.header)}
+	s.changes = &table{out: s.out, header: slices.Concat([]string{"TIME", "EVENT"}, s.objects.header), colour: s.colour}
 	return s
 }
 
@@ -69,9 +69,10 @@ func (s *sheet) fit(t *table, cells ...string) {
 	t.fit(cells...)
 }
 
-// row prints a row of one of the sheet's tables, and the text below it. It prints the names of the
-// columns first if the last row was one of the other table, or the terminal has another width now.
-func (s *sheet) row(t *table, cells []string, below []byte) error {
+// row prints a row of one of the sheet's tables, and the text below it. old contains the cells
+// before a change, or is nil. row prints the names of the columns first if the last row was one of
+// the other table, or the terminal has another width now.
+func (s *sheet) row(t *table, cells, old []string, below []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if width, _ := s.size(); s.headed != t || t.limit != width {
@@ -81,7 +82,7 @@ func (s *sheet) row(t *table, cells []string, below []byte) error {
 			return err
 		}
 	}
-	if err := t.row(cells...); err != nil {
+	if err := t.changed(cells, old); err != nil {
 		return err
 	}
 	_, err := s.out.Write(below)
@@ -113,8 +114,9 @@ type table struct {
 	out    io.Writer
 	header []string // the names of the columns, if they may become narrower
 	limit  int      // runes per line; 0: no limit
+	colour bool     // of changed cells
 	widths []int
-	line   strings.Builder
+	wide   []int // with "old → new" in changed cells
 }
 
 const gap = "  "
@@ -128,7 +130,7 @@ func (p *table) fit(cells ...string) {
 	cells = printable(cells)
 	for i, cell := range cells {
 		if i == len(p.widths) {
-			p.widths = append(p.widths, 0)
+			p.widths, p.wide = append(p.widths, 0), append(p.wide, 0)
 		}
 		p.widths[i] = max(p.widths[i], min(maxWidth, utf8.RuneCountInString(cell)))
 	}
@@ -136,59 +138,90 @@ func (p *table) fit(cells ...string) {
 
 // row prints a row. It cuts off what exceeds the limit, and replaces characters that would move a
 // terminal's cursor, because cells contain names that clients chose.
-func (p *table) row(cells ...string) error {
+func (p *table) row(cells ...string) error { return p.changed(cells, nil) }
+
+// changed prints a row like row. If old is not nil, it contains the cells before a change. A cell
+// that differs is printed as "old → new" if the line has room for this, and in colour.
+func (p *table) changed(cells, old []string) error {
+	cells, old = printable(cells), printable(old)
 	p.fit(cells...)
+	both := make([]string, len(cells)) // "" if the cell has not changed
+	for i := range old {
+		if old[i] != cells[i] && old[i] != "" {
+			both[i] = old[i] + arrow + cells[i]
+			p.wide[i] = max(p.wide[i], min(maxWidth, utf8.RuneCountInString(both[i])))
+		}
+	}
 	widths := p.narrowed()
-	p.line.Reset()
-	for i, cell := range printable(cells) {
+	var line []rune
+	var coloured [][2]int // ranges of line
+	for i, cell := range cells {
 		if widths[i] == 0 && p.widths[i] > 0 {
 			continue // the column is omitted
 		}
 		if i > 0 { // the first column is never omitted
-			p.line.WriteString(gap)
+			line = append(line, []rune(gap)...)
 		}
-		if widths[i] < p.widths[i] {
+		if both[i] != "" && (p.limit == 0 || utf8.RuneCountInString(both[i]) <= widths[i]) {
+			cell = both[i]
+		} else if widths[i] < p.widths[i] {
 			cell = p.shortened(i, cell, widths[i])
 		}
-		p.line.WriteString(cell)
-		if i < len(cells)-1 {
-			p.line.WriteString(strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(cell))))
+		begin := len(line)
+		line = append(line, []rune(cell)...)
+		if old != nil && old[i] != cells[i] {
+			coloured = append(coloured, [2]int{begin, len(line)})
+		}
+		for i < len(cells)-1 && len(line) < begin+widths[i] {
+			line = append(line, ' ')
 		}
 	}
-	line := p.line.String()
 	if p.limit > 0 {
-		line = humanize.Cut(line, p.limit)
+		line = []rune(humanize.Cut(string(line), p.limit))
 	}
-	_, err := io.WriteString(p.out, strings.TrimRight(line, " ")+"\n")
+	for _, r := range slices.Backward(coloured) {
+		if begin, end := r[0], min(r[1], len(line)); p.colour && begin < end {
+			line = slices.Concat(line[:begin], []rune(colours['~']), line[begin:end], []rune(plain), line[end:])
+		}
+	}
+	_, err := io.WriteString(p.out, strings.TrimRight(string(line), " ")+"\n")
 	return err
 }
 
+const arrow = " → "
+
 // narrowed returns the widths of the columns with which a row fits into the limit. Columns become
-// narrower in the order of narrow, and 0 if they are omitted.
+// narrower in the order of narrow, and 0 if they are omitted. If there is room, columns become wide
+// enough for their changed cells.
 func (p *table) narrowed() []int {
-	excess := -len(gap) - p.limit
+	room := p.limit + len(gap)
 	for _, width := range p.widths {
-		excess += width + len(gap)
-	}
-	if p.limit == 0 || len(p.header) != len(p.widths) || excess <= 0 {
-		return p.widths
+		room -= width + len(gap)
 	}
 	widths := slices.Clone(p.widths)
-	for _, n := range narrow(p.header) {
-		if excess <= 0 {
-			break
+	if p.limit > 0 && len(p.header) == len(p.widths) {
+		for _, n := range narrow(p.header) {
+			if room >= 0 {
+				break
+			}
+			before := widths[n.column]
+			switch {
+			case n.width > 0:
+				widths[n.column] = max(min(before, n.width), before+room)
+			case before > 0:
+				widths[n.column], room = 0, room+len(gap)
+			}
+			room += before - widths[n.column]
 		}
-		before := widths[n.column]
-		switch {
-		case n.width > 0:
-			widths[n.column] = max(min(before, n.width), before-excess)
-		case before > 0:
-			widths[n.column], excess = 0, excess-len(gap)
+		if name := slices.Index(p.header, "NAME"); name >= 0 && room > 0 { // what an omitted column left
+			more := min(p.widths[name]-widths[name], room)
+			widths[name], room = widths[name]+more, room-more
 		}
-		excess -= before - widths[n.column]
 	}
-	if name := slices.Index(p.header, "NAME"); name >= 0 && excess < 0 { // what an omitted column left
-		widths[name] = min(p.widths[name], widths[name]-excess)
+	for i, width := range widths {
+		if more := p.wide[i] - width; more > 0 && width == p.widths[i] && (p.limit == 0 || more <= room) {
+			widths[i], room = p.wide[i], room-more
+		}
 	}
 	return widths
 }

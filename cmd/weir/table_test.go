@@ -119,6 +119,58 @@ TIME      EVENT     NAMESPACE   NAME          READY  STATUS…
 	}
 }
 
+// TestChanged checks that a row shows the old value of a changed cell if the line has room for it,
+// and colours the cell.
+func TestChanged(t *testing.T) {
+	header := []string{"NAME", "READY", "STATUS", "AGE"}
+	for _, tc := range []struct {
+		limit  int
+		colour bool
+		want   string
+	}{
+		{0, false, `
+NAME   READY  STATUS   AGE
+web-0  1/1    Running  5d
+web-0  1/1 → 0/1  Running → Failed  5d
+web-0  0/1        Failed            5d
+web-0  0/1        Failed            5d
+`},
+		{50, true, `
+NAME   READY  STATUS   AGE
+web-0  1/1    Running  5d
+web-0  {1/1 → 0/1}  {Running → Failed}  5d
+web-0  0/1        Failed            5d
+web-0  0/1        {Failed}            5d
+`},
+		{30, true, `
+NAME   READY  STATUS   AGE
+web-0  1/1    Running  5d
+web-0  {1/1 → 0/1}  {Failed}   5d
+web-0  0/1        Failed   5d
+web-0  0/1        {Failed}   5d
+`},
+		{16, true, `
+NAME   READY  S…
+web-0  1/1    R…
+web-0  {0/1}    {F…}
+web-0  0/1    F…
+web-0  0/1    {F…}
+`},
+	} {
+		var b strings.Builder
+		p := &table{out: &b, header: header, limit: tc.limit, colour: tc.colour}
+		p.fit("web-0", "1/1", "Running", "5d")
+		running, failed := []string{"web-0", "1/1", "Running", "5d"}, []string{"web-0", "0/1", "Failed", "5d"}
+		check.NoError(t, p.row(header...))
+		check.NoError(t, p.row(running...))
+		check.NoError(t, p.changed(failed, running))
+		check.NoError(t, p.changed(failed, failed))
+		check.NoError(t, p.changed(failed, []string{"web-0", "0/1", "", "5d"}))
+		got := strings.NewReplacer(colours['~'], "{", plain, "}").Replace(b.String())
+		check.Equal(t, "\n"+got, tc.want, "%d", tc.limit)
+	}
+}
+
 // TestResize checks that a sheet follows the width of its terminal, and then repeats the header.
 func TestResize(t *testing.T) {
 	var b strings.Builder
@@ -128,7 +180,7 @@ func TestResize(t *testing.T) {
 	s.size = func() (int, int) { return width, 24 }
 	cells := s.cells("shop", "web-0", []string{"1/1", "Running", "0", "5d"})
 	for _, width = range []int{60, 60, 30} {
-		check.NoError(t, s.row(s.objects, cells, nil))
+		check.NoError(t, s.row(s.objects, cells, nil, nil))
 	}
 	check.Equal(t, "\n"+b.String(), `
 NAMESPACE  NAME   READY  STATUS   RESTARTS  AGE
