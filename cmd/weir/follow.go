@@ -24,6 +24,7 @@ import (
 type watch struct {
 	*watchFlags
 	resource  serverResource
+	names     []string // of the objects; none: all objects
 	config    *rest.Config
 	namespace string // "" is all
 	expected  int    // objects, or 0 if the number is not known in advance
@@ -79,10 +80,15 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 		return err
 	}
 	summary := syncSummary{w.resource, inf.Stats(), time.Since(begin)}
+	if !w.once {
+		fmt.Fprintln(w.err, summary)
+	}
+	if err := changes.sayMissing(ctx); err != nil {
+		return err
+	}
 	if w.once {
 		return changes.printOnce(ctx, summary)
 	}
-	fmt.Fprintln(w.err, summary)
 	if err := changes.printExisting(ctx); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,11 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/core/humanize"
-	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
@@ -43,7 +39,7 @@ type watchFlags struct {
 func newWatch() *cobra.Command {
 	f := &watchFlags{ClusterFlags: command.NewClusterFlags()}
 	cmd := &cobra.Command{
-		Use:   "watch RESOURCE[,RESOURCE...]",
+		Use:   "watch RESOURCE[,RESOURCE...] [NAME...] | RESOURCE/NAME...",
 		Short: "Print objects and their changes",
 		Long: "Watch prints the objects of a resource, in kubectl's columns, and then each change. On a terminal it prints at most one\n" +
 			"screen of objects, and first those that need attention, such as pods that are not ready. It lists and watches each of\n" +
@@ -52,6 +48,7 @@ func newWatch() *cobra.Command {
 			"10,000 simulated pods and watches them.",
 		Example: "  weir watch pods -A\n" +
 			"  weir watch deployments.apps -n web -l tier=front\n" +
+			"  weir watch pod/web-0 deployment/web -n web\n" +
 			"  weir watch pods,deployments -A --diff\n" +
 			"  weir watch pods -A -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName\n" +
 			"  weir watch pods -A --once -o json\n" +
@@ -60,16 +57,16 @@ func newWatch() *cobra.Command {
 			if len(args) == 0 {
 				return command.Usagef("which RESOURCE? For example: %s pods -A", cmd.CommandPath())
 			}
-			if len(args) > 1 || strings.Contains(args[0], "/") {
-				return command.Usagef("%s accepts one RESOURCE, or several separated by commas; select one object with --field-selector metadata.name=NAME",
-					cmd.CommandPath())
+			targets, err := parseTargets(args)
+			if err == nil && len(targets[0].names) > 0 && (f.selector != "" || f.fieldSelector != "") {
+				err = command.Usagef("-l and --field-selector select objects of which the NAME is not known: they cannot be used with a NAME")
 			}
-			if slices.Contains(strings.Split(args[0], ","), "") {
-				return command.Usagef("%q: a name is missing before or after a comma", args[0])
+			if err != nil {
+				return err
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, strings.Split(args[0], ",")) },
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	fs := cmd.Flags()
 	fs.AddFlagSet(f.Flags)
@@ -142,7 +139,11 @@ func (f *watchFlags) tabular() bool {
 	return f.output == "" || f.output == outputWide || strings.HasPrefix(f.output, outputCustomColumns+"=")
 }
 
-func (f *watchFlags) run(cmd *cobra.Command, names []string) error {
+func (f *watchFlags) run(cmd *cobra.Command, args []string) error {
+	targets, err := parseTargets(args)
+	if err != nil {
+		return err
+	}
 	format, err := f.check()
 	if err != nil {
 		return err
@@ -153,7 +154,7 @@ func (f *watchFlags) run(cmd *cobra.Command, names []string) error {
 		return err
 	}
 	defer c.close()
-	found, err := discover(ctx, c.config, names)
+	targets, err = discover(ctx, c.config, targets)
 	if err != nil {
 		return err
 	}
@@ -162,16 +163,17 @@ func (f *watchFlags) run(cmd *cobra.Command, names []string) error {
 		return err
 	}
 	defer stop()
-	return f.follow(ctx, f.watches(cmd, c, found, format.headers))
+	return f.follow(ctx, f.watches(cmd, c, targets, format.headers))
 }
 
 // watches returns one watch per resource; they share a sheet. headers are the columns that -o
 // defines, if any.
-func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, found []serverResource, headers []string) []*watch {
+func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, targets []target, headers []string) []*watch {
 	var watches []*watch
-	for _, r := range found {
-		w := &watch{watchFlags: f, resource: r, config: c.config, namespace: f.scope(c, r), err: cmd.ErrOrStderr()}
-		if c.embedded && r.Resource == "pods" && w.namespace == "" && f.selector == "" && f.fieldSelector == "" {
+	for _, t := range targets {
+		r := t.found
+		w := &watch{watchFlags: f, resource: r, names: t.names, config: c.config, namespace: f.scope(c, r), err: cmd.ErrOrStderr()}
+		if c.embedded && r.Resource == "pods" && w.namespace == "" && w.selectors() == nil {
 			w.expected = c.pods
 		}
 		if f.tabular() && !f.stats {
@@ -247,44 +249,6 @@ func (f *watchFlags) scope(c *cluster, r serverResource) string {
 		return ""
 	}
 	return c.namespace
-}
-
-// discover asks the server for the resources with the names. It returns or fails within seconds. A
-// resource that is named twice, as in pods,po, is returned once.
-func discover(ctx context.Context, cfg *rest.Config, names []string) ([]serverResource, error) {
-	client, err := source.NewDiscovery(command.Impatient(cfg))
-	if err != nil {
-		return nil, err
-	}
-	lists, failed := client.All(ctx)
-	if ctx.Err() != nil {
-		return nil, errInterrupted
-	}
-	if len(lists) == 0 && failed != nil {
-		return nil, command.Explain(failed)
-	}
-	var meant []serverResource
-	for _, name := range names {
-		r, err := findResource(lists, name)
-		if errors.Is(err, errUnknownResource) && failed != nil {
-			err = fmt.Errorf("%w; the server did not report all resources: %w", err, failed)
-		}
-		if err != nil {
-			return nil, err // do not join failed with err: Explain would then report only failed
-		}
-		if !slices.Contains(meant, r) {
-			meant = append(meant, r)
-		}
-	}
-	return meant, nil
-}
-
-// selectors returns the informer's selectors, or nil if the flags have none.
-func (f *watchFlags) selectors() []weir.Selector {
-	if f.selector == "" && f.fieldSelector == "" {
-		return nil
-	}
-	return []weir.Selector{{Label: f.selector, Field: f.fieldSelector}}
 }
 
 // debugAddress returns the address of --debug-addr; "" means none.
