@@ -104,21 +104,31 @@ func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func()
 		stop()
 		return nil, nil, err
 	}
-	says := fmt.Sprintf("no cluster is configured; the upstream is an embedded API server with %s pods", humanize.Count(demoPods))
 	// The embedded server publishes no CAs.
 	more = []string{"--kubeconfig=" + upstream, "--authentication-skip-lookup"}
-	if !hasFlag(args, "--resources") {
+	if _, ok := flagValue(args, "--resources"); !ok {
 		more = append(more, "--resources=pods")
 	}
-	if !hasFlag(args, "--write-kubeconfig") {
+	if file, ok := flagValue(args, "--write-kubeconfig"); ok {
+		client = file
+	} else {
 		more = append(more, "--write-kubeconfig="+client)
-		says += "; try: kubectl --kubeconfig " + client + " get pods -A --watch"
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), says)
+	// With -o name, kubectl does not request a Table, which only the upstream can answer.
+	fmt.Fprintf(cmd.ErrOrStderr(), "no cluster is configured; the upstream is an embedded API server with %s pods; "+
+		"try: kubectl --kubeconfig %s get pods -A --watch -o name\n", humanize.Count(demoPods), client)
 	return more, stop, nil
 }
 
-// hasFlag reports whether a flag is among the arguments.
-func hasFlag(args []string, flag string) bool {
-	return slices.ContainsFunc(args, func(arg string) bool { return arg == flag || strings.HasPrefix(arg, flag+"=") })
+// flagValue returns the value of a flag, and reports whether the flag is among the arguments.
+func flagValue(args []string, flag string) (string, bool) {
+	for i, arg := range args {
+		if value, ok := strings.CutPrefix(arg, flag+"="); ok {
+			return value, true
+		}
+		if arg == flag && i+1 < len(args) {
+			return args[i+1], true
+		}
+	}
+	return "", false
 }
