@@ -107,7 +107,7 @@ func TestDocumentLengths(t *testing.T) {
 		t.Errorf("README.md has %d lines and %d pictures", n, pictures)
 	}
 	for file, text := range repository(t, `^docs/.*\.md$`) {
-		if n := strings.Count(text, "\n"); n > 300 && !slices.Contains(longDocuments, file) {
+		if n := strings.Count(text, "\n"); n > 300 {
 			t.Errorf("%s has %d lines", file, n)
 		}
 		page := strings.TrimPrefix(file, "docs/")
@@ -122,9 +122,6 @@ func TestDocumentLengths(t *testing.T) {
 		}
 	}
 }
-
-// longDocuments are pages that are still to be split.
-var longDocuments = []string{"docs/proxy.md"}
 
 // unclearPhrases maps phrases that hide the actor of a sentence, or are not plain English, to a
 // replacement.

@@ -73,7 +73,7 @@ func (r *resource) filled() bool {
 }
 
 // forwarded reports whether the proxy forwards a read of this media type, according to
-// docs/proxy.md.
+// docs/reference/proxy-reads.md.
 func (r *resource) forwarded(accept string) bool {
 	return !r.cached() || accept == yamlType || r.GroupVersionResource == definitions && strings.HasPrefix(accept, protobufType) && !strings.Contains(accept, "as=")
 }

@@ -49,8 +49,9 @@ type history struct {
 	begun time.Time
 	seen  *sightings
 	// replicas means that the informer is client-go's and watches through several proxies. The
-	// informer forwards the events of several watch caches (docs/proxy.md, Several replicas). Its
-	// handler may then receive the deletion of an object that it never received.
+	// informer forwards the events of several watch caches (docs/reference/proxy-availability.md,
+	// Several replicas). Its handler may then receive the deletion of an object that it never
+	// received.
 	replicas bool
 	tap      *tap // records the subject's responses; may be nil
 
