@@ -79,7 +79,7 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 	if err := waitSynced(ctx, inf, w, statuses); err != nil {
 		return err
 	}
-	summary := syncSummary{w.resource, inf.Stats(), time.Since(begin)}
+	summary := syncSummary{w.resource, inf.Stats(), time.Since(begin), inf.Encoding(), w.verbose}
 	if !w.once {
 		fmt.Fprintln(w.err, summary)
 	}
@@ -232,7 +232,9 @@ func troubleText(s weir.Status) string {
 type syncSummary struct {
 	resource serverResource
 	weir.Stats
-	elapsed time.Duration
+	elapsed  time.Duration
+	encoding weir.Encoding
+	verbose  bool // String reports the parts of the memory too
 }
 
 // syncReport is the output of --once --stats -o json. Its field names are stable.
@@ -262,9 +264,31 @@ func (s syncSummary) report() syncReport {
 
 // String returns one line about the contents and the cost of the sync.
 func (s syncSummary) String() string {
-	return fmt.Sprintf("%s %s in sync after %s: %s on the wire, %s in memory (%s), %s", humanize.Count(int64(s.Objects)), s.resource.named(s.Objects),
-		humanize.Seconds(s.elapsed.Seconds()), humanize.Bytes(s.WireBytes), humanize.Bytes(s.Memory.Total()), purposes(s.Memory),
-		plural(s.Requests, "request"))
+	line := fmt.Sprintf("%s %s in sync after %s; %s in memory", humanize.Count(int64(s.Objects)), s.resource.named(s.Objects),
+		humanize.Seconds(s.elapsed.Seconds()), humanize.Bytes(s.Memory.Total()))
+	if estimate := s.clientGo(); estimate > 0 {
+		line += fmt.Sprintf(" (client-go: about %s)", humanize.Bytes(estimate))
+	}
+	if s.verbose {
+		line += fmt.Sprintf("; %s on the wire, %s, %s", humanize.Bytes(s.WireBytes), purposes(s.Memory), plural(s.Requests, "request"))
+	}
+	return line
+}
+
+// The heap of client-go's informers per received byte of an object, as measured by weir bench sync
+// (docs/reference/performance.md).
+const (
+	clientGoTyped        = 3 // received as protobuf
+	clientGoUnstructured = 6 // received as JSON
+)
+
+// clientGo estimates how much memory client-go's informer needs for the same objects, as Go structs
+// or unstructured.
+func (s syncSummary) clientGo() int64 {
+	if s.encoding == weir.Protobuf {
+		return clientGoTyped * s.Memory.Raw
+	}
+	return clientGoUnstructured * s.Memory.Raw
 }
 
 // purposes returns the used memory by purpose, as text. It omits purposes that use no memory.

@@ -110,14 +110,15 @@ func TestPrintOnceNames(t *testing.T) {
 }
 
 func TestSyncSummary(t *testing.T) {
-	s := syncSummary{podResource, weir.Stats{
+	s := syncSummary{resource: podResource, Stats: weir.Stats{
 		Objects: 50_000, Requests: 1, WireBytes: 18_000_000,
-		Memory: weir.Memory{Packed: 31_000_000, Keys: 4_400_000, Dictionary: 20_480},
-	}, 1618 * time.Millisecond}
-	const want = "50,000 pods in sync after 1.62 s: 18.0 MB on the wire, 35.4 MB in memory (packed 31.0 MB, keys 4.40 MB, " +
-		"dictionary 20.5 KB), 1 request"
-	check.Equal(t, s.String(), want)
-	check.Equal(t, (syncSummary{resource: podResource}).String(), "0 pods in sync after 0 ns: 0 B on the wire, 0 B in memory (nothing), 0 requests")
+		Memory: weir.Memory{Raw: 248_000_000, Packed: 31_000_000, Keys: 4_400_000, Dictionary: 20_480},
+	}, elapsed: 1618 * time.Millisecond, encoding: weir.Protobuf}
+	check.Equal(t, s.String(), "50,000 pods in sync after 1.62 s; 35.4 MB in memory (client-go: about 744 MB)")
+	s.encoding, s.verbose = weir.JSON, true
+	check.Equal(t, s.String(), "50,000 pods in sync after 1.62 s; 35.4 MB in memory (client-go: about 1.49 GB); 18.0 MB on the wire, "+
+		"packed 31.0 MB, keys 4.40 MB, dictionary 20.5 KB, 1 request")
+	check.Equal(t, (syncSummary{resource: podResource}).String(), "0 pods in sync after 0 ns; 0 B in memory")
 }
 
 func TestProgressLines(t *testing.T) {

@@ -30,6 +30,7 @@ type watchFlags struct {
 	stats         bool
 	all           bool
 	onlyChanges   bool
+	verbose       bool
 	diff          bool
 	watch         bool
 	embedded      int
@@ -80,6 +81,7 @@ func newWatch() *cobra.Command {
 	fs.BoolVar(&f.all, "all", false, "Print all objects at the start, even if they do not fit on the terminal")
 	fs.BoolVar(&f.onlyChanges, "only-changes", false, "Print no objects at the start, only changes")
 	fs.BoolVar(&f.stats, "stats", false, "With --once: print numbers about the objects instead of the objects; -o can be json or yaml")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Print the parts of the memory, the received bytes and the number of requests too")
 	fs.BoolVar(&f.diff, "diff", false, "Print the changed paths of each object below its row")
 	fs.IntVar(&f.embedded, "embedded", 0, "Watch an embedded API server with this number of simulated pods instead of a cluster")
 	fs.StringVar(&f.debugAddr, "debug-addr", "", "Serve a page that shows the informer, and profiles, at this address; :8080 is on loopback only")
