@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/testing/check"
-	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/measure/doctor"
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
@@ -85,7 +84,7 @@ func TestServeWithoutItsProgram(t *testing.T) {
 		root.SetOut(io.Discard)
 		root.SetErr(io.Discard)
 		err := root.ExecuteContext(t.Context())
-		want := "install it with: go install " + command.Serve.Package + "@latest"
+		want := "install it in a checkout of weir with: go install ./cmd/weir/weir-serve"
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", args, err)
 		}

@@ -18,7 +18,25 @@ import (
 func main() { os.Exit(run()) }
 
 // run runs the command of this process and returns its exit code.
-func run() int { return command.Run(newRoot().ExecuteContext) }
+func run() int {
+	root := newRoot()
+	if calledAs(completesPlugin) {
+		root.SetArgs(append([]string{cobra.ShellCompRequestCmd}, os.Args[1:]...))
+	}
+	return command.Run(root.ExecuteContext)
+}
+
+// The names of this program as a plugin of kubectl. kubectl calls the second one for the words that
+// complete a line which starts with "kubectl weir".
+const (
+	plugin          = "kubectl-weir"
+	completesPlugin = "kubectl_complete-weir"
+)
+
+// calledAs reports whether the program's file has the name.
+func calledAs(name string) bool {
+	return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == name
+}
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -39,13 +57,31 @@ func newRoot() *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 		CompletionOptions:          cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	if filepath.Base(os.Args[0]) == "kubectl-weir" {
-		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl weir"}
-	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return command.FlagError(cmd.CommandPath(), err) })
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newWatch(), newServe(), newProxy(), newBench(), newLab(), newDoctor(), newMigrate(), newVersion())
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.Args = oneShell
+		completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+	if calledAs(plugin) || calledAs(completesPlugin) {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl weir"}
+		for _, cmd := range root.Commands() {
+			name := strings.NewReplacer("weir "+cmd.Name(), "kubectl weir "+cmd.Name())
+			cmd.Example, cmd.Long = name.Replace(cmd.Example), name.Replace(cmd.Long)
+		}
+	}
 	return root
+}
+
+// oneShell returns a usage error for a shell that the command completion does not support. The
+// supported ones are commands of it.
+func oneShell(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return command.Usagef("%s: no completion for the shell %q; there is one for bash, zsh, fish and powershell", cmd.CommandPath(), args[0])
+	}
+	return nil
 }
 
 // unknown returns a usage error for a name that is not a command of root.

@@ -36,7 +36,9 @@ import (
 // runs that command instead.
 func TestMain(m *testing.M) {
 	testscript.Main(leakless{m}, map[string]func(){
-		"weir": func() { os.Exit(run()) },
+		"weir":          func() { os.Exit(run()) },
+		plugin:          func() { os.Exit(run()) },
+		completesPlugin: func() { os.Exit(run()) },
 		"weir-serve": func() {
 			os.Exit(command.Run(func(ctx context.Context) error { return embedded.Serve(ctx, os.Stdin, os.Stdout) }))
 		},

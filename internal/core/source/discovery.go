@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -26,7 +27,10 @@ const discoveryTimeout = 32 * time.Second
 // discovery client, which links the types of every built-in API and of OpenAPI. Those types are a
 // third of the binary of a program that lists and watches. All methods of a Discovery are safe for
 // concurrent use.
-type Discovery struct{ rest rest.Interface }
+type Discovery struct {
+	rest    rest.Interface
+	retries int // of requests of All
+}
 
 // NewDiscovery returns a client for cfg's server. It copies cfg and sends no request. The client
 // shares connections with the Sources and clients of equal configs.
@@ -45,7 +49,8 @@ func NewDiscovery(cfg *rest.Config) (*Discovery, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Discovery{client}, nil
+	// A server that keeps asking to retry later is reported before the timeout.
+	return &Discovery{client, min(discoveryRetries, int(cfg.Timeout/(2*time.Second)))}, nil
 }
 
 // statusCodecs decodes the Status in the body of an error response.
@@ -60,6 +65,7 @@ func (c *Discovery) REST() rest.Interface { return c.rest }
 
 // discoveryRetries is how often a request of All is repeated after a broken connection, or after
 // the wait that the server's Retry-After demands. client-go's discovery client has the same limit.
+// If the config's timeout is below 20 s, the limit is lower: one retry for two seconds.
 const discoveryRetries = 10
 
 // GroupVersion requests the resources of one version of a group. It sends one request and never
@@ -91,6 +97,10 @@ func (c *Discovery) get(ctx context.Context, path, accept string, retries int, i
 	}
 	answer := into(contentType)
 	if err := json.Unmarshal(body, answer); err != nil {
+		if page := humanize.HTMLPage(string(body)); page != "" {
+			err = &wire.SyntaxError{What: "it is " + page, Err: wire.ErrMalformed}
+			return nil, fmt.Errorf("GET %s: %w", path, err)
+		}
 		return nil, fmt.Errorf("GET %s: %w", path, malformed(err))
 	}
 	return answer, nil

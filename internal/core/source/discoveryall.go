@@ -72,7 +72,7 @@ func (c *Discovery) askForMissing(ctx context.Context, versions []groupVersion) 
 		}
 		slots <- struct{}{}
 		asked.Go(func() { // this goroutine ends with its request
-			v.resources, v.err = c.request(ctx, v.GroupVersion, discoveryRetries)
+			v.resources, v.err = c.request(ctx, v.GroupVersion, c.retries)
 			<-slots
 		})
 	}
@@ -82,7 +82,7 @@ func (c *Discovery) askForMissing(ctx context.Context, versions []groupVersion) 
 // versions requests the groups below a path. If the response is not aggregated, versions decodes it
 // into the value that the function plain returns.
 func (c *Discovery) versions(ctx context.Context, path string, plain func() any) ([]groupVersion, error) {
-	answer, err := c.get(ctx, path, strings.Join(aggregated, ",")+","+runtime.ContentTypeJSON, discoveryRetries, func(contentType string) any {
+	answer, err := c.get(ctx, path, strings.Join(aggregated, ",")+","+runtime.ContentTypeJSON, c.retries, func(contentType string) any {
 		if isAggregated(contentType) {
 			return &apidiscovery.APIGroupDiscoveryList{}
 		}

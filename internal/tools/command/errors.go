@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -12,7 +13,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // UsageError reports a mistake in the command line.
@@ -81,21 +84,57 @@ func Explain(err error) error {
 		return fmt.Errorf("%w: %w", own.Sentinel, own.Err)
 	}
 	if request, ok := errors.AsType[*url.Error](err); ok {
+		if plugin := missingPlugin.FindStringSubmatch(request.Err.Error()); plugin != nil {
+			return fmt.Errorf("the credential plugin %s, which the kubeconfig names, is not installed", plugin[1])
+		}
 		if at, parseErr := url.Parse(request.URL); parseErr == nil {
 			return fmt.Errorf("no answer from the server at %s://%s: %w", at.Scheme, at.Host, request.Err)
 		}
 	}
+	if unreadable, ok := errors.AsType[*wire.SyntaxError](err); ok {
+		return fmt.Errorf("the server's response cannot be read: %s", unreadable.What)
+	}
 	return err
 }
 
+// missingPlugin matches client-go's error, of several paragraphs, about a missing exec plugin.
+var missingPlugin = regexp.MustCompile(`exec: executable (\S+) not found`)
+
 func explainStatus(err error, status *apierrors.StatusError) error {
+	message := messageOf(status)
 	switch {
 	case apierrors.IsForbidden(status), errors.Is(err, weir.ErrForbidden):
-		return fmt.Errorf("forbidden: %s", status.ErrStatus.Message)
+		return fmt.Errorf("forbidden: %s", message)
 	case apierrors.IsUnauthorized(status):
-		return fmt.Errorf("the server does not accept the credentials: %s", status.ErrStatus.Message)
+		return fmt.Errorf("the server does not accept the credentials: %s", message)
+	case apierrors.IsTooManyRequests(status):
+		text := "the server asks to retry later (too many requests)"
+		if details := status.ErrStatus.Details; details != nil && details.RetryAfterSeconds > 0 {
+			text += fmt.Sprintf(", Retry-After %d s", details.RetryAfterSeconds)
+		}
+		if !strings.Contains(strings.ToLower(message), "too many requests") {
+			text += ": " + message
+		}
+		return errors.New(text)
 	}
-	return fmt.Errorf("the server answered: %s", status.ErrStatus.Message)
+	return fmt.Errorf("the server answered: %s", message)
+}
+
+// messageOf returns the message of a status. If a front end answered with an HTML page, client-go's
+// message contains it or says nothing about it; messageOf then returns the page's title.
+func messageOf(status *apierrors.StatusError) string {
+	texts := []string{status.ErrStatus.Message}
+	if details := status.ErrStatus.Details; details != nil {
+		for _, cause := range details.Causes {
+			texts = append(texts, cause.Message)
+		}
+	}
+	for _, text := range texts {
+		if page := humanize.HTMLPage(text); page != "" {
+			return fmt.Sprintf("%d with %s", status.ErrStatus.Code, page)
+		}
+	}
+	return status.ErrStatus.Message
 }
 
 // OneLine returns the text of an error on one line, like OneLineText.

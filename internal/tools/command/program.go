@@ -54,7 +54,8 @@ func (p Program) Find(ctx context.Context, log io.Writer) (file string, done fun
 		if file, err := exec.LookPath(name); err == nil {
 			return file, func() {}, nil
 		}
-		return "", nil, fmt.Errorf("%s is neither next to this command nor in the path; install it with: go install %s@latest", name, p.Package)
+		return "", nil, fmt.Errorf("%s is neither next to this command nor in the path; install it in a checkout of weir with: go install .%s",
+			name, strings.TrimPrefix(p.Package, "github.com/weirproject/weir"))
 	}
 	fmt.Fprintf(log, "building %s from %s\n", p.Name(), source)
 	dir, err := os.MkdirTemp("", p.Name()+"-")

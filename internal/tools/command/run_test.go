@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -37,15 +38,21 @@ func TestReport(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	pods := schema.GroupResource{Resource: "pods"}
+	pods, page := schema.GroupResource{Resource: "pods"}, "<html><head><title>No</title></head></html>"
 	for want, err := range map[string]error{
-		`forbidden: pods is forbidden: no`:                 fmt.Errorf("pods: listing: %w", apierrors.NewForbidden(pods, "", errors.New("no"))),
-		`the server does not accept the credentials: who?`: fmt.Errorf("x: %w", apierrors.NewUnauthorized("who?")),
-		`the server answered: field label not supported`:   apierrors.NewBadRequest("field label not supported"),
-		`no answer from the server at https://h:1: dial`:   fmt.Errorf("x: %w", &url.Error{Op: "Get", URL: "https://h:1/api?x=y", Err: errors.New("dial")}),
-		`the server cannot be reached: EOF`:                fmt.Errorf("pods: %w", &reflector.Error{Sentinel: weir.ErrUnreachable, Err: io.EOF}),
-		`the answer cannot be read`:                        &reflector.Error{Sentinel: weir.ErrMalformed},
-		`something else`:                                   errors.New("something else"),
+		`forbidden: pods is forbidden: no`:                                            fmt.Errorf("pods: listing: %w", apierrors.NewForbidden(pods, "", errors.New("no"))),
+		`the server does not accept the credentials: who?`:                            fmt.Errorf("x: %w", apierrors.NewUnauthorized("who?")),
+		`the server answered: field label not supported`:                              apierrors.NewBadRequest("field label not supported"),
+		`no answer from the server at https://h:1: dial`:                              fmt.Errorf("x: %w", &url.Error{Op: "Get", URL: "https://h:1/api?x=y", Err: errors.New("dial")}),
+		`the server cannot be reached: EOF`:                                           fmt.Errorf("pods: %w", &reflector.Error{Sentinel: weir.ErrUnreachable, Err: io.EOF}),
+		`the answer cannot be read`:                                                   &reflector.Error{Sentinel: weir.ErrMalformed},
+		`something else`:                                                              errors.New("something else"),
+		`the server asks to retry later (too many requests), Retry-After 3 s`:         fmt.Errorf("x: %w", apierrors.NewTooManyRequests("Too many requests, please try again later.", 3)),
+		`the server asks to retry later (too many requests): starting`:                apierrors.NewTooManyRequests("starting", 0),
+		`forbidden: 403 with an HTML page with the title "No"`:                        apierrors.NewGenericServerResponse(403, "GET", pods, "", page, 0, true),
+		`the server answered: 503 with an HTML page with the title "No"`:              apierrors.NewGenericServerResponse(503, "GET", pods, "", page, 0, true),
+		`the server's response cannot be read: it is an HTML page`:                    fmt.Errorf("GET /api: %w", &wire.SyntaxError{What: "it is an HTML page", Err: wire.ErrMalformed}),
+		`the credential plugin aws-iam, which the kubeconfig names, is not installed`: &url.Error{Op: "Get", URL: "https://h:1", Err: errors.New("getting credentials: exec: executable aws-iam not found\n\nIt looks")},
 	} {
 		if got := Explain(err); got.Error() != want {
 			t.Errorf("got %q, want %q", got, want)

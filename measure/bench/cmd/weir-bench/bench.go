@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/testing/podsim"
@@ -23,6 +24,7 @@ type benchFlags struct {
 	*command.ClusterFlags
 	output string
 	pods   int
+	runs   *pflag.Flag
 	informers.Options
 }
 
@@ -101,7 +103,8 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	fs := cmd.PersistentFlags()
 	fs.AddFlagSet(f.Flags)
 	fs.StringVarP(&f.output, "output", "o", "", "Output format: json; a table if empty")
-	fs.IntVar(&f.Runs, "runs", 0, "Runs of each side; 0: 3, or 1 for verbs that run long")
+	fs.IntVar(&f.Runs, "runs", 0, "Runs of each side (default 3, or 1 for verbs that run long)")
+	f.runs = fs.Lookup("runs")
 	fs.IntVar(&f.pods, "pods", 50_000, "Pods of the embedded server, if no cluster is selected")
 	fs.StringVar(&f.Population, populationFlag, podsim.Alike,
 		"Objects of the embedded server: "+podsim.PopulationChoices())
@@ -144,8 +147,8 @@ func (f *benchFlags) check() error {
 		return command.Usagef("-n: bench measures the pods of all namespaces")
 	case f.output != "" && f.output != "json":
 		return command.Usagef("-o %s: the output can be json", f.output)
-	case f.Runs < 0:
-		return command.Usagef("--runs cannot be negative")
+	case f.runs.Changed && f.Runs <= 0:
+		return command.Usagef("--runs must be above 0")
 	case f.pods <= 0 || f.Objects <= 0 || f.Relists <= 0:
 		return command.Usagef("--pods, --objects and --relists must be above 0")
 	case f.Objects > 10_000_000:
