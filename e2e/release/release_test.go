@@ -37,7 +37,7 @@ func TestRelease(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", topLevel(t), clone)
 	identity := []string{"GIT_AUTHOR_NAME=r", "GIT_AUTHOR_EMAIL=r@example.com", "GIT_COMMITTER_NAME=r", "GIT_COMMITTER_EMAIL=r@example.com"}
-	run(t, clone, identity, "scripts/release", version)
+	run(t, clone, identity, "scripts/release", "--unsigned", version)
 	env := append(offline(t, publish(t, clone)), "GOWORK=off", "GOBIN="+t.TempDir())
 
 	programs := []string{root + "/cmd/weir/weir-serve", root + "/cmd/weir/...", root + "/measure/bench/cmd/weir-bench", root + "/proxy/cmd/weir-proxy"}
@@ -110,7 +110,7 @@ func TestTidy(t *testing.T) {
 func TestReleaseRefuses(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", topLevel(t), clone)
-	for _, args := range [][]string{nil, {"0.1.0"}, {"v1"}} {
+	for _, args := range [][]string{nil, {"0.1.0"}, {"v1"}, {"--unsigned"}, {"v0.1.0", "v0.1.1"}} {
 		cmd := exec.Command("scripts/release", args...)
 		cmd.Dir = clone
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "usage:") {
@@ -120,7 +120,7 @@ func TestReleaseRefuses(t *testing.T) {
 	before := run(t, clone, nil, "git", "rev-parse", "HEAD")
 	refused := func(why string) {
 		t.Helper()
-		cmd := exec.Command("scripts/release", version)
+		cmd := exec.Command("scripts/release", "--unsigned", version)
 		cmd.Dir = clone
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), why) {
 			t.Errorf("%v, %s", err, out)
