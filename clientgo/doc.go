@@ -28,6 +28,6 @@
 // An informer that cannot list or watch retries. Until it succeeds, its objects may be outdated,
 // and [Err] returns the error. [WaitForSync] returns the error that prevents the first list.
 //
-// docs/differences.md lists where this package behaves differently from client-go, why, and how to
-// restore client-go's behaviour.
+// docs/reference/differences.md lists where this package behaves differently from client-go, why,
+// and how to restore client-go's behaviour.
 package clientgo

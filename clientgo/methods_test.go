@@ -29,7 +29,7 @@ type method struct {
 	name string // the method of the interface, and the arguments
 	call func(t *testing.T, s *recordedInformer) string
 	// differs contains, by phase, results that differ from client-go's on purpose. Either
-	// docs/differences.md lists the difference, or only an error text differs.
+	// docs/reference/differences.md lists the difference, or only an error text differs.
 	differs map[string]string
 }
 

@@ -171,7 +171,7 @@ func TestParity(t *testing.T) {
 }
 
 // withoutUnchanged removes the updates from a version to itself. client-go sends them after a
-// relist, and Weir does not; see docs/differences.md.
+// relist, and Weir does not; see docs/reference/differences.md.
 func withoutUnchanged(lines string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(lines, "\n"), func(line string) bool {
 		from, to, ok := strings.Cut(strings.TrimPrefix(line, "update "), " -> ")

@@ -102,8 +102,8 @@ func recordWatches(s *setup) *watchLog {
 // TestListsWithoutBookmarks watches unchanged pods for twelve hours without bookmarks, while other
 // objects on the server change. The informer cannot detect whether such a watch has lost events.
 // Therefore Weir's informers must list five times in the first half hour, and then less and less
-// often, as docs/differences.md promises. Afterwards a pod changes every twenty minutes; handlers
-// must receive each change once.
+// often, as docs/reference/differences.md promises. Afterwards a pod changes every twenty minutes;
+// handlers must receive each change once.
 func TestListsWithoutBookmarks(t *testing.T) {
 	eachWithoutBookmarks(t, informertest.Refused, listsWithoutBookmarks)
 }

@@ -7,6 +7,6 @@
 // To export these metrics together with controller-runtime's metrics, register the collector in
 // controller-runtime's metrics.Registry.
 //
-// docs/informer-metrics.md lists the metrics. Each series belongs to an informer or to one of its
-// handlers, so the number of series does not depend on the number of objects.
+// docs/reference/informer-metrics.md lists the metrics. Each series belongs to an informer or to
+// one of its handlers, so the number of series does not depend on the number of objects.
 package metrics

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestDocumented checks that docs/informer-metrics.md lists exactly the exported metrics, with
-// their types and labels.
+// TestDocumented checks that docs/reference/informer-metrics.md lists exactly the exported metrics,
+// with their types and labels.
 func TestDocumented(t *testing.T) {
 	want := documented(t)
 	native(t, serve(t), "pods")
@@ -40,11 +40,12 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// documented returns the metrics that docs/informer-metrics.md lists, with their types and labels.
+// documented returns the metrics that docs/reference/informer-metrics.md lists, with their types
+// and labels.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(weir_\\w+)` \\| (\\w+) \\| *(\\w*) *\\|").FindAllStringSubmatch(read(t, "../docs/informer-metrics.md"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(weir_\\w+)` \\| (\\w+) \\| *(\\w*) *\\|").FindAllStringSubmatch(read(t, "../docs/reference/informer-metrics.md"), -1) {
 		all[row[1]] = strings.TrimSpace(row[2] + " " + row[3])
 	}
 	return all
@@ -57,9 +58,10 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestReasonsDocumented checks that docs/informer-metrics.md explains each reason for a relist.
+// TestReasonsDocumented checks that docs/reference/informer-metrics.md explains each reason for a
+// relist.
 func TestReasonsDocumented(t *testing.T) {
-	text := read(t, "../docs/informer-metrics.md")
+	text := read(t, "../docs/reference/informer-metrics.md")
 	for reason := range (reflector.Relists{}).All() {
 		if !strings.Contains(text, "\n| `"+reason.String()+"` | ") {
 			t.Errorf("%s is not explained", reason)
@@ -71,7 +73,7 @@ func TestReasonsDocumented(t *testing.T) {
 // use no other metric, and that the documentation names every alert.
 func TestShown(t *testing.T) {
 	all := documented(t)
-	dashboard, rules, page := read(t, "../deploy/informers/dashboard.json"), read(t, "../deploy/informers/rules.yaml"), read(t, "../docs/informer-metrics.md")
+	dashboard, rules, page := read(t, "../deploy/informers/dashboard.json"), read(t, "../deploy/informers/rules.yaml"), read(t, "../docs/reference/informer-metrics.md")
 	for _, name := range regexp.MustCompile(`weir_informer_\w+`).FindAllString(dashboard+rules, -1) {
 		if _, ok := all[name]; !ok {
 			t.Errorf("there is no %s", name)
