@@ -76,14 +76,35 @@ func ExampleNewInformer() {
 	// Output: 1 settings
 }
 
-// A controller that reads every Node all the time can keep the Nodes decoded, as client-go does.
-// These options do not affect informers of other kinds.
+// A controller that reads every ConfigMap all the time can keep the ConfigMaps decoded, as
+// client-go does. These options do not affect informers of other kinds.
 func ExampleWithObjectOptions() {
-	_ = ctrl.Options{
-		NewCache: controllerruntime.NewCache(
-			controllerruntime.WithObjectOptions(&corev1.Node{}, clientgo.Options{PinDecoded: true}),
-		),
+	cfg, stop := server()
+	defer stop()
+
+	newCache := controllerruntime.NewCache(
+		controllerruntime.WithObjectOptions(&corev1.ConfigMap{}, clientgo.Options{PinDecoded: true}),
+	)
+	c, err := newCache(cfg, cache.Options{})
+	if err != nil {
+		log.Fatal(err)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- c.Start(ctx) }()
+
+	c.WaitForCacheSync(ctx)
+	var settings corev1.ConfigMap
+	if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "settings"}, &settings); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(settings.Name, settings.Data)
+
+	cancel()
+	if err := <-done; err != nil {
+		log.Fatal(err)
+	}
+	// Output: settings map[color:red]
 }
 
 // server starts an API server with one object. It returns the server's config and a function that
