@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/registry"
 )
@@ -94,7 +95,7 @@ func ofHandler(h handlerState, panicked bool) (all []problem) {
 	}
 	if done > 0 {
 		if wait := seconds(float64(h.Lag) * spent / float64(done)); wait > maxCatchUp {
-			all = append(all, problem{kindLag, fmt.Sprintf("handler %s is %d changes behind, about %s of work", h.Name, h.Lag, wait.Round(time.Second)),
+			all = append(all, problem{kindLag, fmt.Sprintf("handler %s is %s changes behind, about %s of work", h.Name, humanize.Count(int64(h.Lag)), humanize.Duration(wait)),
 				"The handler is called for one event at a time. Let it only add the key to a work queue, and do the work in several workers."})
 		}
 	}

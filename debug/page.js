@@ -57,7 +57,7 @@ const count = n => Number(n).toLocaleString("en");
 const counted = (n, what, more) => `${count(n)} ${n === 1 ? what : more}`;
 function bytes(n) {
   for (const unit of ["B", "KB", "MB", "GB"]) {
-    if (n < 1000 || unit === "GB") return (n < 10 && unit !== "B" ? n.toFixed(1) : Math.round(n)) + " " + unit;
+    if (n < 1000 || unit === "GB") return (n < 10 && unit !== "B" ? n.toFixed(1) : Math.round(n)) + "\u00a0" + unit;
     n /= 1000;
   }
 }
@@ -150,7 +150,7 @@ function resourceDetails(now, r) {
       ["upstream", `${counted(r.events, "event", "events")}, ${counted(r.sessions, "session", "sessions")}`], ["relists", relistText(r.relistsBy)]])),
     el("div", {}, el("h3", {}, "Clients"), facts([
       ["served", `${count(r.listsServed)} LISTs, ${count(r.gets)} GETs, ${count(r.sent)} events` + (r.lastRead ? `; read ${since(now, r.lastRead)} ago` : "")],
-      ["watchers", `${count(r.watchers)}; the slowest is ${counted(r.lag, "change", "changes")} behind, ${bytes(r.backlogBytes)} kept`],
+      ["watchers", count(r.watchers) + (r.watchers ? `; the slowest is ${counted(r.lag, "change", "changes")} behind, ${bytes(r.backlogBytes)} kept` : "")],
       ["caught up", r.caughtUp && `${count(r.caughtUp)} from the state`], ["stalled", r.stalled && `${count(r.stalled)} ended because their clients read nothing`]])),
     r.reflector ? reflector(now, r.reflector) : "", look(r))];
 }
@@ -226,7 +226,7 @@ function draw(r, now, details) {
   const problems = r.item.problems || [];
   fill(r.detail.firstChild.firstChild, [
     ...problems.map((p, n) => el("div", {class: "problem", "data-key": "problem " + n}, el("p", {}, el("b", {class: "bad"}, p.kind + ": "), p.text), el("p", {}, el("b", {}, "What to do: "), p.hint))),
-    ...(r.item.handlers || []).filter(h => h.stack).map((h, n) => el("div", {"data-key": "stack " + n}, el("h3", {}, `Goroutine stack of handler ${h.name}`), el("pre", {}, h.stack))),
+    ...(r.item.handlers || []).filter(h => h.stack).map((h, n) => el("div", {"data-key": "stack " + n}, el("h3", {}, `Goroutine stack of handler ${h.name}`), el("pre", {}, h.stack.trim().split(/[\t\n]/).map(line => el("span", {class: "frame"}, line))))),
     el("p", {"data-key": "copy"}, el("button", {type: "button", "data-copy": r.item.id}, "Copy everything as text")),
     ...details(now, r.item)]);
 }

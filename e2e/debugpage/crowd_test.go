@@ -267,7 +267,7 @@ func accessible(t *testing.T, in context.Context, page, first, second string) {
 	for _, size := range []struct {
 		width, height int64
 		phone         bool
-	}{{1440, 900, false}, {390, 844, true}} {
+	}{{1280, 900, false}, {390, 844, true}} {
 		for _, scheme := range []string{"light", "dark"} {
 			name := fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(first, "/", "-"), size.width, scheme)
 			p := open(t, in, page, size.width, size.height, size.phone)
@@ -285,6 +285,8 @@ func accessible(t *testing.T, in context.Context, page, first, second string) {
 			p.violates(name + " open")
 			p.do(script(row(first) + ".scrollIntoView()"))
 			p.shoot(name + "-open.png")
+			p.do(script("scrollTo(0, 0)"))
+			p.shoot(name + "-top.png")
 			p.well(page)
 			p.do(script("document.getElementById('filter').value = 'matches nothing'; filter()"))
 			p.violates(name + " filtered")
