@@ -90,9 +90,9 @@ func Handler(links ...Link) http.Handler {
 		return r
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { servePage(w, "page.html") })
-	mux.HandleFunc("GET /page.css", func(w http.ResponseWriter, _ *http.Request) { servePage(w, "page.css") })
-	mux.HandleFunc("GET /page.js", func(w http.ResponseWriter, _ *http.Request) { servePage(w, "page.js") })
+	mux.HandleFunc("GET /{$}", servePage("page.html"))
+	mux.HandleFunc("GET /page.css", servePage("page.css"))
+	mux.HandleFunc("GET /page.js", servePage("page.js"))
 	mux.HandleFunc("GET /informers", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, reportNow(func(string) bool { return true }))
 	})
@@ -131,14 +131,11 @@ func header(w http.ResponseWriter, contentType string) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 }
 
-func servePage(w http.ResponseWriter, name string) {
-	text, err := page.ReadFile(name)
-	if err != nil { // cannot happen: the file is embedded
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
+func servePage(name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		header(w, mime.TypeByExtension(path.Ext(name)))
+		http.ServeFileFS(w, r, page, name)
 	}
-	header(w, mime.TypeByExtension(path.Ext(name)))
-	_, _ = w.Write(text)
 }
 
 func writeJSON(w http.ResponseWriter, value any) {

@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -131,13 +132,9 @@ func (h *history) changeOf(c *store.Change) change {
 		out.Type = "DELETED"
 		return out
 	}
-	before, _, err := h.decode(c.Old)
-	if err != nil {
-		out.Lines = []string{err.Error()}
-		return out
-	}
+	before, _, failed := h.decode(c.Old)
 	after, secret, err := h.decode(c.New)
-	if err != nil {
+	if err = cmp.Or(failed, err); err != nil {
 		out.Lines = []string{err.Error()}
 		return out
 	}

@@ -50,8 +50,7 @@ var flagName = regexp.MustCompile(`^(--[a-zA-Z][\w.-]*|-[a-zA-Z])(=|$)`)
 // a secret. So it omits an argument that may be a value: one that follows a flag without "=", even
 // if it starts with a dash; a short flag of several letters, as in -psecret; and all after "--".
 func flagNames(args []string) []string {
-	names := []string{}
-	mayBeValue := false
+	names, mayBeValue := []string{}, false
 	for _, arg := range args {
 		if arg == "--" {
 			break

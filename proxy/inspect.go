@@ -38,13 +38,10 @@ func (s inspected) State() registry.ProxyState {
 	for reason, text := range forTexts {
 		state.ForwardedFor = append(state.ForwardedFor, registry.ProxyCount{Name: text, Count: s.forwardedFor[reason].Load()})
 	}
-	for _, pool := range []struct {
-		name string
-		of   *seats.Pool
-	}{{"reads", s.seats.Reads}, {"starts of watches", s.seats.Starts}, {"writes", s.seats.Writes}} {
-		taken, waiting := pool.of.Counts()
+	for n, pool := range []*seats.Pool{s.seats.Reads, s.seats.Starts, s.seats.Writes} {
+		taken, waiting := pool.Counts()
 		for level := range seats.Levels {
-			state.Seats = append(state.Seats, registry.ProxySeats{Of: pool.name, Level: level.String(), Taken: taken[level], Waiting: waiting[level]})
+			state.Seats = append(state.Seats, registry.ProxySeats{Of: [...]string{"reads", "starts of watches", "writes"}[n], Level: level.String(), Taken: taken[level], Waiting: waiting[level]})
 		}
 	}
 	return state
@@ -126,14 +123,12 @@ func (l *servedWatches) count() map[registry.ProxyWatchers]registry.ProxyWatcher
 	groups := map[registry.ProxyWatchers]registry.ProxyWatchers{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	visited := 0
-	for e := l.all.Front(); e != nil && visited < maxVisited; e = e.Next() {
-		visited++
+	for e, n := l.all.Front(), 0; e != nil && n < maxVisited; e, n = e.Next(), n+1 {
 		w := e.Value.(*servedWatch)
 		key := w.group()
 		g := key
-		g.Count = groups[key].Count + 1
-		g.Since = w.since // the list starts with the newest, so the last visited is the oldest
+		// The list starts with the newest, so the last visited is the oldest.
+		g.Count, g.Since = groups[key].Count+1, w.since
 		groups[key] = g
 	}
 	return groups
@@ -141,16 +136,8 @@ func (l *servedWatches) count() map[registry.ProxyWatchers]registry.ProxyWatcher
 
 // group returns the group of the watch, without Count and Since.
 func (w *servedWatch) group() registry.ProxyWatchers {
-	resource := w.read.Resource
-	if w.read.Group != "" {
-		resource += "." + w.read.Group
-	}
-	name := ""
-	if w.who != nil {
-		name = w.who.GetName()
-	}
 	return registry.ProxyWatchers{
-		User: name, Agent: w.agent, Resource: resource, Namespace: w.read.Namespace,
+		User: w.who.GetName(), Agent: w.agent, Resource: w.read.GVR().GroupResource().String(), Namespace: w.read.Namespace,
 		Selector: strings.Trim(w.read.LabelText+","+w.read.FieldText, ","),
 	}
 }

@@ -34,8 +34,7 @@ func DebugAddress(flag string) (string, error) {
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		return "", addressError(fmt.Sprintf("no port %q", port))
 	}
-	host = cmp.Or(host, "127.0.0.1")
-	return net.JoinHostPort(host, port), nil
+	return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port), nil
 }
 
 // addressError is the reason why an address is invalid. It matches ErrDebugAddress.
@@ -82,12 +81,12 @@ const maxProfile = 60
 // requests: that page cannot read them, but they cost CPU time.
 func limited(profile http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		// Package pprof reads seconds in the same way, and ignores it if it is no number.
-		seconds, err := strconv.ParseFloat(r.FormValue("seconds"), 64)
+		// The result is 0 if it is no number. Package pprof then uses its default.
+		seconds, _ := strconv.ParseFloat(r.FormValue("seconds"), 64)
 		switch site := r.Header.Get("Sec-Fetch-Site"); {
 		case site == "cross-site", site == "same-site":
 			http.Error(w, "open this address directly, or follow the link on the debug page", http.StatusForbidden)
-		case err == nil && !(seconds <= maxProfile): // also if it is not a number
+		case !(seconds <= maxProfile): // also if it is NaN
 			http.Error(w, fmt.Sprintf("seconds must be at most %d", maxProfile), http.StatusBadRequest)
 		default:
 			profile(w, r)

@@ -56,10 +56,8 @@ func (m *Mirror) Read(rq *request.Request, indents bool) (*Read, Reason) {
 	case rd.tooStale():
 		rd.unproven = Stale
 	}
-	if rd.unproven != NoReason {
-		if why := rd.proofRefused(); why != NoReason {
-			return nil, why
-		}
+	if why := rd.proofRefused(); why != NoReason {
+		return nil, why
 	}
 	if rd.resource == nil {
 		return rd, NotCached
@@ -139,13 +137,13 @@ func (rd *Read) Wait(ctx context.Context) Outcome {
 	return Outcome{Session: s}
 }
 
-// proofRefused returns why a read that needs a proof is forwarded, or NoReason if it waits for the
-// proof. It is forwarded if it costs the upstream no more than a proof. With
-// Config.ForwardConsistent, every consistent read is forwarded. A read of a resource that is not
-// cached waits, so that the caller adds the resource. A read of a resource that is being reread
+// proofRefused returns why a read that needs a proof is forwarded, or NoReason if the read waits
+// for the proof or needs none. The read is forwarded if it costs the upstream no more than a proof.
+// With Config.ForwardConsistent, every consistent read is forwarded. A read of a resource that is
+// not cached waits, so that the caller adds the resource. A read of a resource that is being reread
 // waits too (see lost), but not of any other resource without a serving session.
 func (rd *Read) proofRefused() Reason {
-	if rd.Consistent() && (rd.mirror.cfg.ForwardConsistent || rd.Name != "" || smallPage(rd.Request)) {
+	if rd.unproven == NoReason || rd.Consistent() && (rd.mirror.cfg.ForwardConsistent || rd.Name != "" || smallPage(rd.Request)) {
 		return rd.unproven
 	}
 	if rd.resource == nil || rd.resource.rereads(rd.resource.State()) {
