@@ -191,9 +191,9 @@ func phrasePattern(phrases []string) *regexp.Regexp {
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|href)="([^"]+)"`)
 
-// TestLinks checks that links from documents into the repository lead to existing files and
+// TestDocumentLinks checks that links from documents into the repository lead to existing files and
 // headings.
-func TestLinks(t *testing.T) {
+func TestDocumentLinks(t *testing.T) {
 	documents, links := repository(t, `\.md$`), 0
 	for file, text := range documents {
 		for _, found := range link.FindAllStringSubmatch(prose(text), -1) {
