@@ -101,13 +101,16 @@ func (w *watch) selectors() []weir.Selector {
 	return selectors
 }
 
-// sayMissing reports a namespace and named objects that do not exist. With --once, it returns an
-// error for the objects.
+// sayMissing reports a namespace that does not exist or has no objects, and named objects that do
+// not exist. With --once, it returns an error for the named objects.
 func (c *changes[T]) sayMissing(ctx context.Context) error {
 	w := c.w
-	if c.inf.Len() == 0 && w.namespace != "" && w.lacksNamespace(ctx) {
+	switch empty := c.inf.Len() == 0; {
+	case empty && w.namespace != "" && w.lacksNamespace(ctx):
 		fmt.Fprintf(w.err, "%sthe namespace %q does not exist\n", w.label(), w.namespace)
-	} else if c.inf.Len() == 0 && w.once && w.names == nil {
+	case empty && w.namespace != "" && w.names == nil:
+		fmt.Fprintf(w.err, "%sno %s in the namespace %q; -A shows those of all namespaces\n", w.label(), w.resource, w.namespace)
+	case empty && w.once && w.names == nil:
 		fmt.Fprintf(w.err, "no %s found\n", w.resource)
 	}
 	missing := slices.Clone(w.names)
