@@ -146,7 +146,7 @@ func (w *world) secrets(t *testing.T, p *tab) {
 	if _, err := core.Pods("default").Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p.says(changes, "~ spec.containers[0].env[0].value: (hidden), differs")
+	p.says(changes, "~ spec.containers[c].env[PASSWORD].value: (hidden), differs")
 	if text := p.text("document.documentElement"); strings.Contains(text, hush) || strings.Contains(text, "aHVudGVy") {
 		t.Errorf("it shows a value: %s", text)
 	}

@@ -1,6 +1,8 @@
 package humanize
 
 import (
+	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -188,5 +190,45 @@ func TestLine(t *testing.T) {
 				t.Errorf("%d runes, limit %d", got, limit)
 			}
 		}
+	}
+}
+
+// TestDiffIsComplete checks that two objects have no difference exactly if they are equal, with
+// random objects that have lists with and without merge keys.
+func TestDiffIsComplete(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var value func(depth int) any
+	value = func(depth int) any {
+		switch kind := r.IntN(6); {
+		case depth == 0 || kind == 0:
+			return []any{"a", "b", int64(1), "1", nil, true}[r.IntN(6)]
+		case kind < 4:
+			list := []any{}
+			for range r.IntN(4) {
+				list = append(list, value(depth-1))
+			}
+			return list
+		}
+		object := map[string]any{}
+		for _, key := range []string{"name", "type", "x"} {
+			if r.IntN(2) == 0 {
+				object[key] = value(depth - 1)
+			}
+		}
+		return object
+	}
+	equal := 0
+	for range 50_000 {
+		a, b := map[string]any{"l": value(3)}, map[string]any{"l": value(3)}
+		same := reflect.DeepEqual(a, b)
+		if same {
+			equal++
+		}
+		if changes := Diff(a, b, DiffOptions{Env: r.IntN(2) == 0}); (len(changes) == 0) != same {
+			t.Fatalf("%v and %v: %v", a, b, changes)
+		}
+	}
+	if equal < 100 {
+		t.Errorf("only %d pairs are equal", equal)
 	}
 }
