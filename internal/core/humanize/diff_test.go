@@ -194,7 +194,7 @@ func TestLine(t *testing.T) {
 }
 
 // TestDiffIsComplete checks that two objects have no difference exactly if they are equal, with
-// random objects that have lists with and without merge keys.
+// random objects that have lists with and without merge keys, and lists in another order.
 func TestDiffIsComplete(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var value func(depth int) any
@@ -220,6 +220,11 @@ func TestDiffIsComplete(t *testing.T) {
 	equal := 0
 	for range 50_000 {
 		a, b := map[string]any{"l": value(3)}, map[string]any{"l": value(3)}
+		if list, ok := a["l"].([]any); ok && r.IntN(2) == 0 {
+			list = slices.Clone(list)
+			r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+			b["l"] = list
+		}
 		same := reflect.DeepEqual(a, b)
 		if same {
 			equal++
