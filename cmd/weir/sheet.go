@@ -239,7 +239,8 @@ const (
 
 // narrow returns the order in which columns become narrower: first those after the name, from the
 // last one on; then the time loses its milliseconds, and the name and the namespace become shorter.
-// Then columns after the name are omitted, first the age. READY and STATUS remain whole.
+// Then columns after the name are omitted: first the age and those after it, of -o wide, and after
+// the name has become shorter again the others. READY and STATUS remain whole.
 func narrow(header []string) []narrowing {
 	name := slices.Index(header, "NAME")
 	if name < 0 {
@@ -260,10 +261,9 @@ func narrow(header []string) []narrowing {
 		}
 	}
 	steps = append(steps, narrowing{name, smallName})
-	if age := slices.Index(header, "AGE"); age > name {
-		steps = append(steps, narrowing{age, 0})
-	}
-	return append(append(steps, narrowing{name, tinyName}), omitted...)
+	first := slices.IndexFunc(omitted, func(n narrowing) bool { return header[n.column] == "AGE" }) + 1
+	steps = append(append(steps, omitted[:first]...), narrowing{name, tinyName})
+	return append(steps, omitted[first:]...)
 }
 
 // shortened returns a cell in at most limit runes: the time without its end, the name without its

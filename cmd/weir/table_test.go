@@ -97,6 +97,10 @@ TIME          EVENT     NAMESPACE   NAME                               READY  ST
 TIME      EVENT     NAMESPACE   NAME                          READY  STATUS            RESTARTS  AGE  NODE
 15:04:05  MODIFIED  team-00000  account-api-00…49k5xj7-2cwts  1/2    CrashLoopBackOff  12 (5m3…  67d  node-00…
 `},
+		{100, `
+TIME      EVENT     NAMESPACE   NAME                          READY  STATUS            RESTARTS  AGE
+15:04:05  MODIFIED  team-00000  account-api-00…49k5xj7-2cwts  1/2    CrashLoopBackOff  12 (5m3…  67d
+`},
 		{80, `
 TIME      EVENT     NAMESPACE   NAME           READY  STATUS            RESTARTS
 15:04:05  MODIFIED  team-00000  accoun…-2cwts  1/2    CrashLoopBackOff  12 (5m3…
