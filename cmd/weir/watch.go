@@ -43,8 +43,8 @@ func newWatch() *cobra.Command {
 		Use:   "watch RESOURCE[,RESOURCE...] [NAME...] | RESOURCE/NAME...",
 		Short: "Print objects and their changes",
 		Long: "Watch prints the objects of a resource, in kubectl's columns, and then each change. On a terminal it prints at most one\n" +
-			"screen of objects, and first those that need attention, such as pods that are not ready. It lists and watches each of\n" +
-			"several resources, such as pods,deployments, once, and prints them together.\n\n" +
+			"screen of objects, and first those that need attention, such as pods that are not ready; a pipe or file receives all. It\n" +
+			"lists and watches each of several resources, such as pods,deployments, once, and prints them together.\n\n" +
 			"Watch uses kubectl's flags and kubeconfig. If no cluster is configured, it starts an embedded API server with\n" +
 			"10,000 simulated pods and watches them.",
 		Example: "  weir watch pods -A\n" +
@@ -74,7 +74,7 @@ func newWatch() *cobra.Command {
 	fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "All namespaces")
 	fs.StringVarP(&f.selector, "selector", "l", "", "Label selector, such as app=web,tier!=cache")
 	fs.StringVar(&f.fieldSelector, "field-selector", "", "Field selector, such as spec.nodeName=node-7")
-	fs.StringVarP(&f.output, "output", "o", "", "Output format: json for a line of JSON per change, yaml, name, jsonpath=TEMPLATE,\n"+
+	fs.StringVarP(&f.output, "output", "o", "", "Output format: json for a line of JSON per object and change, yaml, name, jsonpath=TEMPLATE,\n"+
 		"custom-columns=HEADER:PATH,..., wide for more columns; empty: a table")
 	fs.BoolVarP(&f.watch, "watch", "w", true, "Accepted because kubectl has this flag; this command always watches")
 	fs.BoolVar(&f.once, "once", false, "End after the objects, without watching their changes")
