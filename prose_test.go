@@ -189,6 +189,27 @@ func phrasePattern(phrases []string) *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(alternatives, "|"))
 }
 
+// TestDocumentExamples checks that each public package has examples, and that each example has an
+// output, so that go test runs it.
+func TestDocumentExamples(t *testing.T) {
+	example := regexp.MustCompile(`(?ms)^func Example\w*\(\) \{\n.*?^\}`)
+	output := regexp.MustCompile(`(?m)^\t// (Unordered o|O)utput:`)
+	for _, dir := range []string{"", "apiserver/", "clientgo/", "controllerruntime/", "debug/", "informertest/", "metrics/", "proxy/"} {
+		found := 0
+		for file, text := range repository(t, "^"+dir+`[^/]+_test\.go$`) {
+			for _, code := range example.FindAllString(text, -1) {
+				found++
+				if !output.MatchString(code) {
+					t.Errorf("%s: an example has no output: %s", file, code)
+				}
+			}
+		}
+		if found == 0 {
+			t.Errorf("package %q has no example", dir)
+		}
+	}
+}
+
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|href)="([^"]+)"`)
 
 // TestDocumentLinks checks that links from documents into the repository lead to existing files and
@@ -236,7 +257,7 @@ var testReference = regexp.MustCompile("`([a-z0-9/-]+)\\.(Test\\w+)(?:/([\\w-]+)
 // named tests exist.
 func TestThreatModel(t *testing.T) {
 	rows := 0
-	for line := range strings.Lines(prose(textOf(t, "docs/threat-model.md"))) {
+	for line := range strings.Lines(prose(textOf(t, "docs/explanation/threat-model.md"))) {
 		line = strings.TrimSpace(line)
 		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") || strings.HasSuffix(line, "| test |") {
 			continue

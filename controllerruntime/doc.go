@@ -16,7 +16,7 @@
 //
 // All fields of cache.Options have the same meaning as with controller-runtime's own informers:
 // typed, unstructured and metadata objects, namespaces, selectors, transforms, indexes, resync
-// periods, and a deep copy for each read unless it is disabled. docs/migrating.md describes the
-// changes to a program. docs/reference/differences.md lists the intended differences between Weir's
-// informers and client-go's.
+// periods, and a deep copy for each read unless it is disabled. docs/howto/migrating.md describes
+// the changes to a program. docs/reference/differences.md lists the intended differences between
+// Weir's informers and client-go's.
 package controllerruntime

@@ -11,7 +11,7 @@
 // environment variables, and annotations that are JSON objects. It shows selectors, errors, and the
 // key of the object that a handler is handling. So mount it only where operators alone can reach
 // it: behind authentication, or on a loopback address. On a loopback address, the handler answers
-// only requests for an IP address or localhost. See docs/debug.md.
+// only requests for an IP address or localhost. See docs/howto/debug.md.
 package debug
 
 import (

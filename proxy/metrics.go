@@ -26,7 +26,7 @@ import (
 )
 
 // registerMetrics registers the server's metrics. A metric whose name starts with apiserver_ means
-// the same as in kube-apiserver. docs/metrics.md lists all metrics.
+// the same as in kube-apiserver. docs/reference/proxy-metrics.md lists all metrics.
 func (s *Server) registerMetrics() {
 	s.registry = prometheus.NewRegistry()
 	s.served = prometheus.NewCounterVec(prometheus.CounterOpts{

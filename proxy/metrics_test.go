@@ -20,11 +20,11 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// documented reads the tables of docs/metrics.md. It maps the name of each metric to its type and
-// labels.
+// documented reads the tables of docs/reference/proxy-metrics.md. It maps the name of each metric
+// to its type and labels.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
-	file, err := os.Open("../docs/metrics.md")
+	file, err := os.Open("../docs/reference/proxy-metrics.md")
 	check.NoError(t, err)
 	defer file.Close()
 	row := regexp.MustCompile("^\\| `([a-z_]+)` \\| ([a-z]+) \\| ([a-z_, ]*)\\|")
@@ -94,7 +94,7 @@ func TestMetricsTakeSeats(t *testing.T) {
 }
 
 // TestMetrics checks that only callers whom the upstream allows can read the metrics. The metrics
-// must be exactly those in docs/metrics.md, with their types and labels.
+// must be exactly those in docs/reference/proxy-metrics.md, with their types and labels.
 func TestMetrics(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
 	tp.get("jane", "/api/v1/pods?resourceVersion=0")
@@ -140,8 +140,8 @@ func TestMetrics(t *testing.T) {
 	tp.says(http.StatusOK, "[+]resource/pods ok", "jane", "/readyz?verbose")
 }
 
-// checkDocumented checks that a page contains exactly the metrics that docs/metrics.md lists, with
-// their types and labels.
+// checkDocumented checks that a page contains exactly the metrics that
+// docs/reference/proxy-metrics.md lists, with their types and labels.
 func checkDocumented(t *testing.T, page string) {
 	t.Helper()
 	exported := map[string]string{}

@@ -25,8 +25,9 @@ func demo(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// TestDemoPicture checks that the picture at the start of docs/doctor.md shows the demo's report:
-// the start of the text, and the last chart of the page. With -rewrite it writes the picture.
+// TestDemoPicture checks that the picture at the start of docs/howto/doctor.md shows the demo's
+// report: the start of the text, and the last chart of the page. With -rewrite it writes the
+// picture.
 func TestDemoPicture(t *testing.T) {
 	const line, margin, columns, chartHeight = 17.0, 20.0, 96, 300.0
 	text, _, found := strings.Cut(demo(t), "\n2. ")
@@ -52,5 +53,5 @@ func TestDemoPicture(t *testing.T) {
 	}
 	nested := strings.Replace(before[at:], "<svg ", fmt.Sprintf(`<svg x="%g" y="%g" width="760" height="%g" `, margin, textHeight, chartHeight), 1)
 	b.WriteString(strings.TrimSpace(nested) + "\n</svg>\n")
-	golden.File(t, "../../docs/doctor-demo.svg", b.String())
+	golden.File(t, "../../docs/howto/doctor-demo.svg", b.String())
 }

@@ -42,7 +42,7 @@ type migrationRule struct {
 }
 
 // migrationRules are the rules of client-go's and controller-runtime's functions, by import path
-// and name. docs/migrating.md has the same table.
+// and name. docs/howto/migrating.md has the same table.
 var migrationRules = map[string]migrationRule{
 	clientGo + "informers.NewSharedInformerFactory":                              {action: replaceFunction, to: "NewSharedInformerFactory"},
 	clientGo + "informers.NewSharedInformerFactoryWithOptions":                   {action: replaceFactory, to: "NewSharedInformerFactoryWithOptions"},

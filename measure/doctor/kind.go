@@ -36,7 +36,7 @@ type Finding struct {
 // TestMetricsKinds.
 type kind struct {
 	name       string // in the output of -o json
-	does, from string // the row in docs/doctor.md about audit logs, which a test writes
+	does, from string // the row in docs/howto/doctor.md about audit logs, which a test writes
 	incident   string // the page in docs/incidents that explains it; empty if there is none
 
 	// find and findAll find the kind in audit logs: for one client and resource, or for all clients.
@@ -44,7 +44,7 @@ type kind struct {
 	findAll func(d *Doctor) []Finding
 
 	// ofResource and ofLevel find the kind in the metrics of a period of some seconds. metricsDo and
-	// metricsFrom are the kind's row in docs/doctor.md.
+	// metricsFrom are the kind's row in docs/howto/doctor.md.
 	ofResource             func(r *evidence.ResourceMetrics, seconds float64) (Finding, bool)
 	ofLevel                func(l *evidence.LevelMetrics, seconds float64) (Finding, bool)
 	metricsDo, metricsFrom string

@@ -155,10 +155,10 @@ func writeFinding(b *strings.Builder, f Finding) {
 	}
 }
 
-// TestKindsDocumented checks that docs/doctor.md has the rows of each kind. With -rewrite it writes
-// them.
+// TestKindsDocumented checks that docs/howto/doctor.md has the rows of each kind. With -rewrite it
+// writes them.
 func TestKindsDocumented(t *testing.T) {
-	const path, columns, end = "../../docs/doctor.md", "\n|---|---|---|\n", "\n\n"
+	const path, columns, end = "../../docs/howto/doctor.md", "\n|---|---|---|\n", "\n\n"
 	file, err := os.ReadFile(path)
 	check.NoError(t, err)
 	text := string(file)

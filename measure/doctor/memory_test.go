@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// bound is the memory limit that docs/doctor.md states, in bytes.
+// bound is the memory limit that docs/howto/doctor.md states, in bytes.
 const bound = 150_000_000
 
 // TestMemory checks that 450,000 events of 300,000 clients use no more memory than bound. All
