@@ -84,7 +84,7 @@ func describe(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) string
 func TestOtherPaths(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		for path, want := range map[string]string{
-			"/healthz": "ok", "/livez": "ok", "/readyz": "ok",
+			"/healthz": "ok", "/livez": "ok", "/readyz": "ok", "/metrics": "apiserver_request_total{",
 			"/":                            `"/version"`,
 			"/apis/apps":                   `"preferredVersion":{"groupVersion":"apps/v1"`,
 			"/api":                         `"versions":["v1"]`,
@@ -98,7 +98,7 @@ func TestOtherPaths(t *testing.T) {
 				t.Errorf("%s: %d %s", path, a.code, a.body)
 			}
 		}
-		for _, path := range []string{"/apis/no.such", "/apis/apps/v9", "/api/v9", "/metrics", "/openapi/v3/apis/x/v1", "/openapi/v3/x", "/a/b/c/d"} {
+		for _, path := range []string{"/apis/no.such", "/apis/apps/v9", "/api/v9", "/logs", "/openapi/v3/apis/x/v1", "/openapi/v3/x", "/a/b/c/d"} {
 			if a := ts.get(path, nil); a.code != 404 {
 				t.Errorf("%s: %d", path, a.code)
 			} else if a.status(t).Reason != metav1.StatusReasonNotFound {

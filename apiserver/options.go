@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"io"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,6 +35,11 @@ type Options struct {
 	// Faults makes the server fail on purpose. The caller may change the Faults while the server runs.
 	// The default is no faults.
 	Faults *Faults
+	// AuditLog receives an event of audit.k8s.io/v1, of the level Metadata, for each response and for
+	// the start of each watch. The server calls Write with one line at a time, never concurrently. If
+	// Write returns an error, the server answers the request nevertheless, and counts the error in the
+	// metric apiserver_audit_error_total. The default is no audit log.
+	AuditLog io.Writer
 	// LogBytes limits the change log of each resource. A WATCH from a resourceVersion that the log no
 	// longer contains receives 410 Expired. The default is 8 MiB.
 	LogBytes int64

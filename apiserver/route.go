@@ -26,7 +26,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 
 // serve answers one request that has passed the check for web pages.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	w, done := s.faults.apply(w, r, s.released)
+	c := s.record(w, r)
+	defer c.end()
+	w, done := s.faults.apply(c, r, s.released)
 	if done {
 		return
 	}
@@ -79,8 +81,10 @@ func (s *Server) serveTop(w http.ResponseWriter, r *http.Request, name string) e
 	case "healthz", "livez", "readyz":
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("ok"))
+	case "metrics":
+		s.serveMetrics(w)
 	case "":
-		writeJSON(w, "application/json", &metav1.RootPaths{Paths: []string{"/api", "/apis", "/healthz", "/livez", "/readyz", "/version"}})
+		writeJSON(w, "application/json", &metav1.RootPaths{Paths: []string{"/api", "/apis", "/healthz", "/livez", "/metrics", "/readyz", "/version"}})
 	default:
 		return errPath()
 	}

@@ -24,6 +24,7 @@ type Server struct {
 	faults   *Faults
 	clock    *revisionClock
 	registry registry
+	recorder recorder
 	released chan struct{} // closed by Close; ends Rule.Hold
 
 	stop  context.CancelFunc // ends the churn
@@ -54,6 +55,11 @@ func New(o Options) (*Server, error) {
 		stop:   func() {},
 
 		released: make(chan struct{}),
+		recorder: recorder{
+			started: time.Now(), audit: o.AuditLog,
+			counts: map[requestLabels]*requestCount{{verb: otherVerb, code: http.StatusOK}: {}},
+			open:   map[schema.GroupVersionResource]int{},
+		},
 		registry: registry{
 			resources: map[schema.GroupVersionResource]*servedResource{},
 			storages:  map[schema.GroupResource]*storage{},

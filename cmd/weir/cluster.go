@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/internal/tools/process"
@@ -71,6 +73,18 @@ func startEmbedded(
 		return nil, err
 	}
 	return &embeddedServer{server, remove}, nil
+}
+
+// writeKubeconfig writes a kubeconfig for clients of the server to a file that only its owner can
+// read. It replaces the file.
+func (e *embeddedServer) writeKubeconfig(path string) error {
+	const name = "embedded"
+	cfg, out := e.Config(), clientcmdapi.NewConfig()
+	out.Clusters[name] = &clientcmdapi.Cluster{Server: cfg.Host, CertificateAuthorityData: cfg.CAData}
+	out.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: cfg.BearerToken}
+	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	out.CurrentContext = name
+	return clientcmd.WriteToFile(*out, path)
 }
 
 // Close stops the server and waits until it has ended.

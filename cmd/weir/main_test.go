@@ -127,7 +127,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each command under -race ends a second later
 			return writeKubeconfig(filepath.Join(e.WorkDir, "kubeconfig"), still.URL())
 		},
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until, "await": await},
 		RequireExplicitExec: true,
 	})
 }
@@ -177,6 +177,24 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	io.Copy(ts.Stderr(), &stderr.all)
 	if err != nil {
 		ts.Fatalf("%v, stdout %q, stderr %q", err, stdout.all.String(), stderr.all.String())
+	}
+}
+
+// await implements `await FILE`: it waits until the file exists.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await FILE")
+	}
+	deadline := time.After(time.Minute)
+	for ticker := time.NewTicker(10 * time.Millisecond); ; {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			ts.Fatalf("%s does not exist", args[0])
+		}
 	}
 }
 

@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/command"
@@ -84,7 +82,7 @@ func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func()
 		cancel()
 		os.RemoveAll(dir)
 	}
-	server, err := startEmbedded(ctx, cmd.ErrOrStderr(), process.ServerSpec{Pods: demoPods, Churn: demoChurn, Seed: 1, Metrics: true})
+	server, err := startEmbedded(ctx, cmd.ErrOrStderr(), process.ServerSpec{Pods: demoPods, Churn: demoChurn, Seed: 1})
 	if err != nil {
 		remove()
 		return nil, nil, fmt.Errorf("start the embedded server: %w", err)
@@ -93,14 +91,8 @@ func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func()
 		_ = server.Close() // ignore the error: the server has no data to lose
 		remove()
 	}
-	cfg := server.Config()
 	upstream, client := filepath.Join(dir, "upstream"), filepath.Join(dir, "kubeconfig")
-	config := clientcmdapi.NewConfig()
-	config.Clusters["embedded"] = &clientcmdapi.Cluster{Server: cfg.Host}
-	config.AuthInfos["embedded"] = &clientcmdapi.AuthInfo{Token: cfg.BearerToken}
-	config.Contexts["embedded"] = &clientcmdapi.Context{Cluster: "embedded", AuthInfo: "embedded"}
-	config.CurrentContext = "embedded"
-	if err := clientcmd.WriteToFile(*config, upstream); err != nil {
+	if err := server.writeKubeconfig(upstream); err != nil {
 		stop()
 		return nil, nil, err
 	}

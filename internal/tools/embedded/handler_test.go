@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -32,16 +33,20 @@ func TestWhole(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	h := metrics{http.NotFoundHandler()}
+	objects, err := apiserver.New(apiserver.Options{})
+	check.NoError(t, err)
+	defer objects.Close()
+	h := metrics{objects}
 	page := httptest.NewRecorder()
-	h.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	for _, want := range []string{"process_cpu_seconds_total ", "go_memstats_alloc_bytes_total "} {
+	h.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "http://localhost/metrics", nil))
+	for _, want := range []string{"process_cpu_seconds_total ", "process_start_time_seconds ", "go_memstats_alloc_bytes_total "} {
 		if !strings.Contains(page.Body.String(), want) {
 			t.Errorf("no %q in %q", want, page.Body)
 		}
 	}
 	other := httptest.NewRecorder()
-	if h.ServeHTTP(other, httptest.NewRequest(http.MethodGet, "/api", nil)); other.Code != http.StatusNotFound {
-		t.Errorf("another path: %d", other.Code)
+	h.ServeHTTP(other, httptest.NewRequest(http.MethodGet, "http://localhost/none", nil))
+	if other.Code != http.StatusNotFound || strings.Contains(other.Body.String(), "process_cpu") {
+		t.Errorf("another path: %d %s", other.Code, other.Body)
 	}
 }

@@ -4,6 +4,7 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"time"
 
@@ -41,55 +43,48 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	})
 }
 
-func serve(ctx context.Context, s process.ServerSpec, send func(process.ServerReady) error) error {
+func serve(ctx context.Context, s process.ServerSpec, send func(process.ServerReady) error) (err error) {
 	faults := &apiserver.Faults{}
 	faults.WatchBuffer(s.WatchBuffer)
-	o := apiserver.Options{
-		Listen: s.Listen, Pods: s.Pods, Population: s.Population, Churn: float64(s.Churn), Seed: s.Seed, Faults: faults,
-	}
+	o := apiserver.Options{Pods: s.Pods, Population: s.Population, Churn: float64(s.Churn), Seed: s.Seed, Faults: faults}
 	for _, r := range s.Resources {
 		o.Resources = append(o.Resources, apiserver.Resource{
 			GroupVersionResource: r.GroupVersionResource, Kind: r.Kind, Namespaced: r.Namespaced, Status: true,
 		})
 	}
+	if s.AuditLog != "" {
+		log, err := openLog(s.AuditLog, maxLog)
+		if err != nil {
+			return fmt.Errorf("audit log: %w", err)
+		}
+		defer log.Close()
+		o.AuditLog = log
+	}
 	objects, err := apiserver.New(o)
 	if err != nil {
 		return err
 	}
-	defer objects.Close()
-	if !s.Metrics {
-		if err := objects.Start(); err != nil {
-			return err
-		}
-		if err := send(process.ServerReady{URL: objects.URL()}); err != nil {
-			return err
-		}
-		<-ctx.Done()
-		return objects.Close()
-	}
+	defer func() { err = errors.Join(err, objects.Close()) }()
 	var h http.Handler = objects
 	if s.Whole {
 		h = whole{h}
 	}
-	return serveMetrics(ctx, h, s.TLS, send)
-}
-
-// serveMetrics serves the objects and /metrics until ctx ends. It passes the server's URL to send.
-func serveMetrics(
-	ctx context.Context, objects http.Handler, encrypted bool, send func(process.ServerReady) error,
-) error {
-	l, err := net.Listen("tcp", loopback+":0")
+	l, err := net.Listen("tcp", cmp.Or(s.Listen, loopback+":0"))
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: metrics{objects}, ReadHeaderTimeout: 30 * time.Second}
+	server := &http.Server{Handler: secure.LocalOnly(metrics{h}), ReadHeaderTimeout: 30 * time.Second}
 	defer context.AfterFunc(ctx, func() { server.Close() })()
-	r, serve := process.ServerReady{URL: "http://" + l.Addr().String()}, server.Serve
-	if encrypted {
-		if server.TLSConfig, r.CA, err = selfSigned(); err != nil {
+	at := l.Addr().(*net.TCPAddr)
+	if at.IP.IsUnspecified() { // a client cannot connect to it on every system
+		at.IP = net.ParseIP(loopback)
+	}
+	r, serve := process.ServerReady{URL: "http://" + at.String()}, server.Serve
+	if s.TLS {
+		if server.TLSConfig, r.CA, err = certificate(s); err != nil {
 			return errors.Join(err, l.Close())
 		}
-		r.URL = "https://" + l.Addr().String()
+		r.URL = "https://" + at.String()
 		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
 	}
 	if err := send(r); err != nil {
@@ -101,38 +96,49 @@ func serveMetrics(
 	return nil
 }
 
-// loopback is the address on which the server listens.
+// loopback is the address on which the server listens by default.
 const loopback = "127.0.0.1"
 
-// certificateAge is how long a certificate is valid. No measurement takes longer.
+// certificateAge is how long a new certificate is valid. No measurement takes longer.
 const certificateAge = 30 * 24 * time.Hour
 
-// selfSigned returns the TLS configuration of a server with a new certificate, and the certificate
-// of its CA as PEM.
-func selfSigned() (cfg *tls.Config, ca []byte, err error) {
+// certificate returns the TLS configuration of a server, and the certificates that its clients
+// trust as PEM: the files that the specification names, or a new certificate and its new CA.
+func certificate(s process.ServerSpec) (cfg *tls.Config, trusted []byte, err error) {
+	if s.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
+		if err != nil {
+			return nil, nil, err
+		}
+		trusted, err = os.ReadFile(s.CertFile)
+		return &tls.Config{Certificates: []tls.Certificate{pair}}, trusted, err
+	}
 	authority, err := secure.NewAuthority("weir-ca", certificateAge)
 	if err != nil {
 		return nil, nil, err
 	}
-	pair, err := authority.Issue("weir", certificateAge, loopback)
+	hosts := []string{loopback, "::1", "localhost"}
+	if host, _, err := net.SplitHostPort(s.Listen); err == nil && host != "" {
+		hosts = append(hosts, host)
+	}
+	pair, err := authority.Issue("weir", certificateAge, hosts...)
 	if err != nil {
 		return nil, nil, err
 	}
 	return &tls.Config{Certificates: []tls.Certificate{*pair}}, authority.PEM(), nil
 }
 
-// metrics is a handler that answers /metrics with this process's resource usage. The names of the
-// metrics are those of Prometheus' client library, which kube-apiserver uses too.
+// metrics is a handler that adds this process's resource usage to the response for /metrics. The
+// names of the metrics are those of Prometheus' client library, which kube-apiserver uses too.
 type metrics struct{ objects http.Handler }
 
 func (h metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != "/metrics" {
-		h.objects.ServeHTTP(w, r)
+	h.objects.ServeHTTP(w, r)
+	if r.URL.Path != "/metrics" || r.Method != http.MethodGet {
 		return
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 	fmt.Fprintf(w, "process_cpu_seconds_total %v\ngo_memstats_alloc_bytes_total %d\n", process.CPUTime().Seconds(), m.TotalAlloc)
 	if resident, ok := process.RSS(); ok {
 		fmt.Fprintf(w, "process_resident_memory_bytes %d\n", resident)

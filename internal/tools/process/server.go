@@ -14,9 +14,9 @@ import (
 // ServerRole is the role of a child process that is an embedded API server.
 const ServerRole = "apiserver"
 
-// ServerToken is the token that clients of a server with [ServerSpec.Metrics] send. It protects
-// nothing.
-const ServerToken = "bench"
+// ServerToken is the token in the configuration of clients. A proxy in front of the server requires
+// a token. The server accepts every token: it protects nothing.
+const ServerToken = "weir"
 
 // ServerSpec configures an embedded API server.
 type ServerSpec struct {
@@ -24,17 +24,17 @@ type ServerSpec struct {
 	Population string // the kind of pods, see apiserver.Options
 	Churn      Rate   // changed pods per second
 	Seed       uint64
-	Listen     string     // the address, see apiserver.Options; not with Metrics
+	Listen     string     // the address, see apiserver.Options
 	Resources  []Resource // custom resources to serve
-	// Metrics makes the server answer /metrics. It also makes Config return a token, because a proxy
-	// in front of the server requires one. The server accepts every token.
-	Metrics bool
-	// TLS makes a server with Metrics serve TLS, like every kube-apiserver.
-	TLS bool
+	// TLS makes the server serve TLS, like every kube-apiserver, with the certificate and key in the
+	// files CertFile and KeyFile. If these are empty, a new CA issues the certificate.
+	TLS               bool
+	CertFile, KeyFile string
+	AuditLog          string // the file of the audit log; empty: none
 	// WatchBuffer limits how many changes may wait for a watch; the server closes a watch with more.
 	// See apiserver.Faults. 0: no limit.
 	WatchBuffer int
-	// Whole makes a server with Metrics build each LIST in memory before it sends the LIST.
+	// Whole makes the server build each LIST in memory before it sends the LIST.
 	Whole bool
 }
 
@@ -65,7 +65,7 @@ type Resource struct {
 // start.
 type ServerReady struct {
 	URL string
-	CA  []byte // the CA of its certificate; empty if it serves plain HTTP
+	CA  []byte // the certificates to trust; empty if it serves plain HTTP
 	// Failure is the reason why the server did not start, or empty.
 	Failure string
 	// Address is the reason why ServerSpec.Listen is invalid, or empty if Failure has another cause.
@@ -77,7 +77,6 @@ type ServerReady struct {
 type Server struct {
 	URL     string
 	ca      []byte
-	token   string
 	process *Child
 }
 
@@ -107,16 +106,12 @@ func StartServerProgram(ctx context.Context, file string, spec ServerSpec) (*Ser
 		}
 		return nil, errors.New(r.Failure)
 	}
-	s := &Server{URL: r.URL, ca: r.CA, process: p}
-	if spec.Metrics {
-		s.token = ServerToken
-	}
-	return s, nil
+	return &Server{URL: r.URL, ca: r.CA, process: p}, nil
 }
 
 // Config returns a client's configuration for the server, without a limit on its request rate.
 func (s *Server) Config() *rest.Config {
-	return &rest.Config{Host: s.URL, BearerToken: s.token, TLSClientConfig: rest.TLSClientConfig{CAData: s.ca}, QPS: -1}
+	return &rest.Config{Host: s.URL, BearerToken: ServerToken, TLSClientConfig: rest.TLSClientConfig{CAData: s.ca}, QPS: -1}
 }
 
 // Wait blocks until the server has ended, and returns the reason. Another goroutine may call Close.

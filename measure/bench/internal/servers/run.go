@@ -90,7 +90,7 @@ func (b *Bench) open(ctx context.Context) {
 // startEmbedded starts the embedded server that replaces kube-apiserver.
 func (b *Bench) startEmbedded(ctx context.Context) {
 	p, err := process.StartServer(ctx, process.ServerSpec{
-		Pods: b.o.Pods, Population: b.o.Population, Seed: 1, Metrics: true, TLS: true, WatchBuffer: b.o.watchBuffer, Whole: b.o.whole,
+		Pods: b.o.Pods, Population: b.o.Population, Seed: 1, TLS: true, WatchBuffer: b.o.watchBuffer, Whole: b.o.whole,
 	})
 	figures.Check(err, "start the embedded server")
 	// Ignore the error of Close: the server has no data to lose.

@@ -1,0 +1,48 @@
+package embedded
+
+import "os"
+
+// maxLog limits the size of an audit log's file, as kube-apiserver does by default, in bytes.
+const maxLog = 100 << 20
+
+// log is a file of bounded size. Before the file would become larger, log renames it to NAME.1,
+// which replaces the previous NAME.1, and starts a new file. It is not safe for concurrent use.
+type log struct {
+	*os.File
+	size, max int64
+}
+
+// openLog opens a log for appending.
+func openLog(name string, maxSize int64) (*log, error) {
+	l := &log{max: maxSize}
+	return l, l.open(name)
+}
+
+func (l *log) open(name string) (err error) {
+	if l.File, err = os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+		return err
+	}
+	info, err := l.Stat()
+	if err == nil {
+		l.size = info.Size()
+	}
+	return err
+}
+
+// Write appends p, which is a whole line.
+func (l *log) Write(p []byte) (int, error) {
+	if l.size > 0 && l.size+int64(len(p)) > l.max {
+		if err := os.Rename(l.Name(), l.Name()+".1"); err != nil {
+			return 0, err
+		}
+		if err := l.Close(); err != nil {
+			return 0, err
+		}
+		if err := l.open(l.Name()); err != nil {
+			return 0, err
+		}
+	}
+	n, err := l.File.Write(p)
+	l.size += int64(n)
+	return n, err
+}
