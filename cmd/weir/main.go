@@ -58,6 +58,7 @@ func newRoot() *cobra.Command {
 		CompletionOptions:          cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return command.FlagError(cmd.CommandPath(), err) })
+	command.AddLogFormat(root.PersistentFlags())
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newWatch(), newServe(), newProxy(), newBench(), newLab(), newDoctor(), newMigrate(), newVersion())
 	root.InitDefaultCompletionCmd()

@@ -32,6 +32,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return command.FlagError(cmd.CommandPath(), err)
 	})
+	command.AddLogFormat(root.PersistentFlags())
 	root.AddCommand(newChild())
 	return root
 }

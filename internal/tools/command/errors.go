@@ -50,7 +50,7 @@ func FlagError(path string, err error) error {
 // errors.
 var wanted = map[string]string{
 	"int": "a whole number", "uint64": "a whole number, not negative", "float64": "a number",
-	"bool": "true or false", "duration": "a duration, such as 30s",
+	"bool": "true or false", "duration": "a duration, such as 30s", "format": "text or json",
 }
 
 // Listen returns a UsageError if err says that the address of a flag is invalid. Otherwise it

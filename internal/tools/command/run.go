@@ -34,7 +34,8 @@ func (e ExitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 var ErrInterrupted = errors.New("interrupted")
 
 // Run runs the command of this process and returns the exit code that Report returns. The first
-// interrupt or SIGTERM ends the command's context, and the second signal ends the process.
+// interrupt or SIGTERM ends the command's context, and the second signal ends the process. With
+// --log-format json, Run writes each line on stderr as a JSON object.
 func Run(execute func(context.Context) error) int {
 	ctx, stop := untilSignal()
 	defer stop()
@@ -43,6 +44,13 @@ func Run(execute func(context.Context) error) int {
 	// proxy sets its own logger.
 	klog.SetLogger(logr.Discard())
 
+	if logsJSON(os.Args[1:]) {
+		flush, err := jsonStderr()
+		if err != nil {
+			return Report(os.Stderr, err)
+		}
+		defer flush()
+	}
 	return Report(os.Stderr, execute(ctx))
 }
 

@@ -61,6 +61,7 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	f.addLimits(fs)
 	f.addCallers(fs)
 	f.addOperation(fs)
+	command.AddLogFormat(fs)
 }
 
 // addConnections defines the flags about the upstream and about connections of clients.

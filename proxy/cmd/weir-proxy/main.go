@@ -52,7 +52,7 @@ func newLog(verbose bool) *slog.Logger {
 	if verbose {
 		level = slog.LevelDebug
 	}
-	handler := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})
+	handler := command.LogHandler(level)
 	klog.SetLogger(logr.FromSlogHandler(handler))
 	return slog.New(handler)
 }

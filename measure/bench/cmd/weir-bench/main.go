@@ -28,6 +28,7 @@ func newRoot() *cobra.Command {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.CompletionOptions = cobra.CompletionOptions{HiddenDefaultCmd: true}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return command.FlagError(cmd.CommandPath(), err) })
+	command.AddLogFormat(root.PersistentFlags())
 	root.AddCommand(newChild())
 	return root
 }
