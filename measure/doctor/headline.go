@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/weirproject/weir/internal/core/humanize"
 )
@@ -24,7 +25,7 @@ type Headline struct {
 // The values of Headline.Work.
 const (
 	// WorkCPU is the predicted CPU of LISTs, and of the writes and GETs that a finding is about. It
-	// requires a model and the numbers of objects.
+	// requires a model, and the numbers of objects for LISTs that took most of the time.
 	WorkCPU      = "CPU"
 	WorkTime     = "LIST time"
 	WorkRequests = "requests" // if there were no LISTs
@@ -57,11 +58,29 @@ func (d *Doctor) headline(r *Report) *Headline {
 				most, top = n, &r.Clients[i]
 			}
 		}
-		if top != nil {
+		if top != nil && (w.name != WorkCPU || d.pricesMost()) {
 			return d.headlineOf(r, top, &Headline{Client: top.Client, Totals: top.Totals, Share: most / sum, Work: w.name})
 		}
 	}
 	return nil
+}
+
+// unpriced is the largest share of the time of LISTs for which doctor may lack a prediction if it
+// compares the work of clients by their CPU.
+const unpriced = 0.1
+
+// pricesMost reports whether doctor predicts the CPU of most LISTs.
+func (d *Doctor) pricesMost() bool {
+	var without, all time.Duration
+	for _, c := range d.clients.least {
+		for _, u := range c.usages {
+			all += u.tally[verbList].latency
+			if d.size(u.resource).Objects == 0 {
+				without += u.tally[verbList].latency
+			}
+		}
+	}
+	return float64(without) <= unpriced*float64(all)
 }
 
 // headlineOf completes the headline about a client.

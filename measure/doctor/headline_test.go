@@ -23,6 +23,7 @@ func TestHeadline(t *testing.T) {
 	}{
 		{"time", Options{}, []string{polls, "10 every 1m: slow list nodes took=1s query=limit=500"}, "poller", WorkTime, 0.75, 0, FindingPolling},
 		{"CPU", plainly(), []string{polls, "10 every 1m: slow list nodes took=9s"}, "poller", WorkCPU, -1, 1_000_000, FindingPolling},
+		{"unknown size", plainly(), []string{polls, "10 every 1m: slow list widgets took=9s"}, "slow", WorkTime, 0.75, 0, "below the limits"},
 		{"writes", plainly(), []string{"4000 every 300ms: a update configmaps ns=shop object=web", "4000 every 300ms: b update configmaps ns=shop object=web at=100ms",
 			"20 every 1ms: watcher watch configmaps query=resourceVersion=7&watch=true took=20m machines=20", "1 every 1s: lister list pods"}, "a", WorkCPU, -1, 0, FindingFight},
 		{"requests", Options{}, []string{"30 every 1s: reader get pods ns=shop object={i}", "10 every 1s: other get pods"}, "reader", WorkRequests, 0.75, 0, "sends no LISTs"},
