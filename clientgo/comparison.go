@@ -218,6 +218,9 @@ const equal = "equal"
 // wrong; for different content it may be either. A side that lags is given time:
 //   - until its informer has received the version for shadowGrace, or for stallLimit in all, as
 //     always for a tombstone;
+//   - if it lacks the object: until the other side has received what this side had received when
+//     its handler was outside a call, or for stallLimit in all, because this side may have listed,
+//     or its handler may have started, after a deletion that the other side has not received yet;
 //   - until the handlers of both sides were outside a call after that: the event, or the other
 //     side's next event, may wait for a slow handler, which is nearly always in a call.
 func (c *comparison) difference(now time.Time, k *openKey) (kind string, of side) {
@@ -256,12 +259,14 @@ func (c *comparison) difference(now time.Time, k *openKey) (kind string, of side
 	// other side, it is unknown whether the informer has received the deletion.
 	reached, tombstone := c.window[0][of].reached, awaited.at == k.last[of].at|1
 	// A side that leads for this key may be behind for its deletion, which the other side has skipped.
-	drained := slices.ContainsFunc(c.window[1:], func(p [2]progress) bool { return p[of].idle }) &&
-		slices.ContainsFunc(c.window[1:], func(p [2]progress) bool { return p[1-of].idle })
+	idle := 1 + slices.IndexFunc(c.window[1:], func(p [2]progress) bool { return p[of].idle })
+	drained := idle > 0 && slices.ContainsFunc(c.window[1:], func(p [2]progress) bool { return p[1-of].idle })
+	lacks, theirs := k.last[of].at.gone(), c.window[len(c.window)-1][1-of].reached
+	waits := tombstone || reached < awaited.at.resourceVersion() || lacks && theirs < c.window[idle][of].reached
 	switch {
-	case reached == 0 || !drained || late < shadowGrace || late < stallLimit && (tombstone || reached < awaited.at.resourceVersion()):
+	case reached == 0 || c.window[0][1-of].reached == 0 || !drained || late < shadowGrace || waits && late < stallLimit:
 		return "", 0
-	case k.last[of].at.gone() && k.last[1-of].at.gone():
+	case lacks && k.last[1-of].at.gone():
 		return equal, of // one side has skipped the object
 	case k.last[1-of].at.gone():
 		return "missed deletion", of

@@ -69,7 +69,7 @@ func comparisonScript(t *testing.T, c *comparison, script string) (found []strin
 
 // TestComparison checks which differences a comparison reports, and when.
 func TestComparison(t *testing.T) {
-	open := map[string]int{"not within 30 s": 1, "an informer that has not synced": 1, "a restore that one does not see": 1}
+	open := map[string]int{"not within 30 s": 1, "an informer that has not synced": 1, "starts, and the other lists": 1, "a restore that one does not see": 1}
 	for name, test := range map[string]struct{ script, want string }{
 		"equal":                             {"c:a@1 w:a@1 c:a@2 w:a@2 w:-a@3 c:-a@3 +20m", ""},
 		"one skips versions":                {"c:a@1 w:a@1 c:a@2 c:a@3 c:-a@4 c:a@5 w:a@5 +20m", ""},
@@ -105,6 +105,13 @@ func TestComparison(t *testing.T) {
 		"an informer that lags":             {"c:a@1 w:a@1 w>1 +1m c:a@2 +4m w:a@2 +20m", ""},
 		"an informer that stalls":           {"c:a@1 w:a@1 w>1 +1m c:a@2 +6m", "weir missed version a"},
 		"an informer that has not synced":   {"w>0 c:a@1 +20m", ""},
+		"starts after a deletion":           {"c>5 w>9 +1m c:a@3 +4m c:-a@6 c>9 +20m", ""},
+		"starts at a later version":         {"c>5 w>9 +1m c:a@3 w:a@8 +4m c:a@5 c:a@8 c>9 +20m", ""},
+		"starts after a new object":         {"c>5 w>9 +1m w:a@8 +4m c:a@8 c>9 +20m", ""},
+		"skips an object that it received":  {"c>5 w>5 +1m c:a@5 w>9 +1m c:-a@6 c>9 +20m", ""},
+		"lacks an object":                   {"c>5 w>9 +1m c:a@3 +1m c>9 +1m", "weir missed version a"},
+		"lacks an object of one that lags":  {"c>5 w>9 +1m c:a@3 +6m", "weir missed version a"},
+		"starts, and the other lists":       {"c>0 w>9 +1m c:a@3 +20m", ""},
 		"a busy handler":                    {"c:a@1 w:a@1 +1m w:busy c:a@2 +20m w:a@2 w:idle +20m", ""},
 		"a handler that was busy":           {"c:a@1 w:a@1 +1m w:busy c:a@2 +20m w:idle +1m", "weir missed version a"},
 	} {

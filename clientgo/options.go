@@ -103,8 +103,8 @@ type Options struct {
 	// not judged. Err returns ErrShadow for a difference. A log line names the key and the paths of
 	// fields but no values; it is logged at most once a minute. package metrics exports the counts.
 	// An hourly log line states what was compared, because no difference means little without that.
-	// Handlers that are added after the start, as controller-runtime does, are not compared: only
-	// the versions that both informers deliver.
+	// For a handler that is added after the start, as controller-runtime does, the objects that it
+	// first receives are those of each informer at that time, which may have other versions.
 	//
 	// HasSynced, reads and indexes concern only the serving informer. A failure of the shadow does
 	// not affect it, except that the ListerWatcher and the transform are also called for the

@@ -55,8 +55,7 @@ type shadowed struct {
 	// explained is the number of versions whose content differs; see maxExplained.
 	explained atomic.Int64
 
-	mu      sync.Mutex
-	started bool
+	mu sync.Mutex
 	// pairs contains the compared handlers by the registration that the program has.
 	pairs map[cache.ResourceEventHandlerRegistration]*[2]*observer
 	log   transformLog
@@ -112,9 +111,6 @@ func (s *shadowed) RunWithContext(ctx context.Context) {
 	defer others.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.mu.Lock()
-	s.started = true
-	s.mu.Unlock()
 	others.Go(func() { s.shadow.RunWithContext(ctx) })
 	others.Go(func() { s.judge(ctx) })
 	s.SharedIndexInformer.RunWithContext(ctx)
@@ -130,15 +126,9 @@ func (s *shadowed) SetTransform(transform cache.TransformFunc) error {
 
 // AddEventHandlerWithOptions adds a handler to the serving informer, and a handler that only
 // records what it receives to the shadow. If handler is nil, it adds two handlers that also compare
-// the content of all versions. A handler that is added after the start is not compared, because its
-// first objects are those that each of the two informers stores at that time.
+// the content of all versions. The first objects of a handler that is added after the start are
+// those that each of the two informers stores at that time; see comparison.difference.
 func (s *shadowed) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
-	s.mu.Lock()
-	started := s.started
-	s.mu.Unlock()
-	if started {
-		return s.SharedIndexInformer.AddEventHandlerWithOptions(handler, options)
-	}
 	c, p, name := newComparison(s.counts), &[2]*observer{}, "shadow"
 	none, content := cache.ResourceEventHandlerFuncs{}, handler == nil
 	if content {
@@ -151,15 +141,17 @@ func (s *shadowed) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 	shadow := &observer{side: 1 - s.serving, of: s, inf: b, other: a, comparison: c, name: name, content: content, next: none}
 	p[serving.side], p[shadow.side] = serving, shadow
 	var err error
+	if shadow.registration, err = s.shadow.AddEventHandlerWithOptions(shadow, cache.HandlerOptions{ResyncPeriod: new(time.Duration)}); err != nil {
+		// The shadow has stopped.
+		return s.SharedIndexInformer.AddEventHandlerWithOptions(handler, options)
+	}
 	if serving.registration, err = s.SharedIndexInformer.AddEventHandlerWithOptions(serving, options); err != nil {
+		_ = s.shadow.RemoveEventHandler(shadow.registration) // the registration is the shadow's
 		return nil, err
 	}
-	shadow.registration, err = s.shadow.AddEventHandlerWithOptions(shadow, cache.HandlerOptions{ResyncPeriod: new(time.Duration)})
-	if err == nil { // otherwise the shadow has stopped, and nothing is compared
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.pairs[serving.registration] = p
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pairs[serving.registration] = p
 	return serving.registration, nil
 }
 

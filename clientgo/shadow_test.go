@@ -223,6 +223,42 @@ func shadowCalm(t *testing.T, mode Shadow, r *rand.Rand) {
 	stop()
 }
 
+// TestShadowLateHandler checks that a handler that is added after the start is compared too: there
+// must be no difference, until the handler of one side loses the changes of an object.
+func TestShadowLateHandler(t *testing.T) {
+	for name, mode := range bothShadows {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				silent(t)
+				source := cachetest.NewFakeControllerSource()
+				source.Add(pod("a", "1"))
+				source.Add(pod("b", "1"))
+				inf := NewSharedIndexInformerWithOptions(source, &corev1.Pod{}, noResync, nil, Options{Shadow: mode}).(*shadowed)
+				stop := runSynced(t, inf)
+				time.Sleep(time.Minute)
+				source.Modify(pod("a", "2"))
+				synctest.Wait()
+				calls := newRecorder()
+				pair := inf.pairs[register(t, inf, calls)]
+				calls.waitCount(t, 2)
+				source.Modify(pod("a", "3"))
+				time.Sleep(10 * time.Minute)
+				check.NoError(t, Err(inf))
+				check.Equal(t, inf.counts.Events.Load(), 2*3+1, "versions that both handlers of a pair received")
+				lost := pair[1-inf.serving]
+				check.NoError(t, lost.inf.RemoveEventHandler(lost.registration))
+				source.Modify(pod("a", "4"))
+				time.Sleep(time.Minute)
+				if err := Err(inf); !errors.Is(err, ErrShadow) || !strings.Contains(err.Error(), "missed version of d/a") || !strings.Contains(err.Error(), "recorder") {
+					t.Errorf("Err: %v", err)
+				}
+				stop() // before Shutdown, after which calls of the source would block
+				source.Shutdown()
+			})
+		})
+	}
+}
+
 // TestShadowServer checks informers of a server: each constructor, a transform, and the capture of
 // responses. The content of all versions must be equal.
 func TestShadowServer(t *testing.T) {

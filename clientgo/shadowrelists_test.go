@@ -147,7 +147,14 @@ func shadowRelists(t *testing.T, mode Shadow, r *rand.Rand) {
 		time.Sleep(time.Duration(handled.Add(1)%5) * 100 * time.Millisecond)
 	}})
 	stop := run(t, inf)
+	var late []cache.ResourceEventHandlerRegistration
 	change := func(most int) {
+		if r.IntN(2) == 0 {
+			late = append(late, register(t, inf, newRecorder()))
+		} else if len(late) > 2 {
+			check.NoError(t, inf.RemoveEventHandler(late[0]))
+			late = late[1:]
+		}
 		for range r.IntN(most) {
 			source.change(fmt.Sprint("p", r.IntN(20)), r)
 			if r.IntN(10) == 0 {
