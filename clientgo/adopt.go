@@ -263,11 +263,10 @@ func (p *informerFields) replacement(inf cache.SharedIndexInformer, description 
 // layoutKnown reports whether this package can read the fields of client-go's informers. If it
 // cannot, the first call logs the reason.
 var layoutKnown = sync.OnceValue(func() bool {
-	logger := klog.Background()
 	// The test informer is built with the constructor that generated code uses. Since client-go 0.37
 	// this constructor returns a typed informer.
 	if _, ok := fieldsOf(core.NewConfigMapInformer(nil, "", 0, nil)); !ok {
-		logger.Error(ErrLayout, "Cannot adopt informers of client-go, they remain client-go's")
+		klog.Background().Error(ErrLayout, "Cannot adopt informers of client-go, they remain client-go's")
 		return false
 	}
 	return true

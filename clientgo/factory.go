@@ -131,18 +131,14 @@ func (f *factory) Shutdown() {
 // because only generated code maps resources to types.
 func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
 	s := &f.settings
-	build := func(resync time.Duration) (cache.SharedIndexInformer, error) {
-		generic, err := s.upstreamFactory(f.client, resync).ForResource(resource)
-		if err != nil {
-			return nil, err
-		}
-		return generic.Informer(), nil
+	build := func(resync time.Duration) (informers.GenericInformer, error) {
+		return s.upstreamFactory(f.client, resync).ForResource(resource)
 	}
-	probe, err := build(0)
+	theirs, err := build(0)
 	if err != nil {
 		return nil, err
 	}
-	fields, ok := fieldsOf(probe)
+	fields, ok := fieldsOf(theirs.Informer())
 	if !ok || !layoutKnown() {
 		generic, err := f.upstreamFactory.ForResource(resource)
 		if err == nil {
@@ -151,11 +147,8 @@ func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.G
 		return generic, err
 	}
 	inf := f.informerFor(fields.example, func(resync time.Duration) cache.SharedIndexInformer {
-		theirs, err := build(resync)
-		if err != nil {
-			theirs = probe // cannot happen: the first call of build succeeded
-		}
-		ours := s.adopt(theirs, "")
+		theirs, _ := build(resync) // no error: the first call has succeeded
+		ours := s.adopt(theirs.Informer(), "")
 		if i, err := informerOf(ours); err == nil && i.shadowed == nil {
 			i.sink.published = publishedStore(s.name, resource)
 		}

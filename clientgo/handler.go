@@ -203,14 +203,12 @@ func (r *registration) updateValues(e store.Change) (was, is any, err error) {
 // the object, usually with the resourceVersion of its deletion.
 func (r *registration) deletedValue(e store.Change) any {
 	reader := r.informer.indexer.reader
-	if e.FinalStateUnknown() {
-		return reader.tombstone(&e)
+	if !e.FinalStateUnknown() {
+		if gone, err := reader.deletedValue(&e); err == nil {
+			return gone
+		}
 	}
-	gone, err := reader.deletedValue(&e)
-	if err != nil {
-		return reader.tombstone(&e)
-	}
-	return gone
+	return reader.tombstone(&e)
 }
 
 // crashDepth is the number of stack frames between a function that logs a panic and the function

@@ -19,7 +19,8 @@ import (
 // unless Options.PrivateCopies is set. Each returned list is a consistent snapshot; lists of an
 // index are in key order. All methods are safe for concurrent use.
 type indexer struct {
-	upstreamIndexer
+	cache.Indexer // the empty store of the upstreamInformer
+
 	store  *store.Store
 	reader *reader
 	writes manualWrites
@@ -45,11 +46,8 @@ func (x *indexer) GetByKey(key string) (item any, exists bool, err error) {
 	if !ok {
 		return nil, false, nil
 	}
-	value, err := x.reader.value(o)
-	if err != nil {
-		return nil, false, err
-	}
-	return value, true, nil
+	item, err = x.reader.value(o)
+	return item, err == nil, err
 }
 
 // List returns all objects, in no order. It logs and omits objects that cannot be decoded.

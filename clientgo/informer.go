@@ -125,6 +125,10 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	if err := opts.Shard.Validate(); err != nil {
 		panic(fmt.Errorf("clientgo: %w", err))
 	}
+	var comparison *engine.Comparison
+	if opts.Shadow != NoShadow {
+		comparison = &engine.Comparison{}
+	}
 	tuning := opts.reflectorConfig()
 	tuning.OnItemType = values.SetItemType
 	i.engine = engine.New(engine.Config{
@@ -132,7 +136,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		Store:      opts.storeConfig(values),
 		Reflector:  tuning,
 		Requests:   &i.stats,
-		Comparison: opts.comparison(),
+		Comparison: comparison,
 		Sink: func(w *store.Writer) reflector.Sink {
 			i.sink.Writer, i.sink.name = w, i.name
 			return i.sink

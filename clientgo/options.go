@@ -11,7 +11,6 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/core/codec"
-	"github.com/weirproject/weir/internal/core/engine"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/shard"
 	"github.com/weirproject/weir/internal/core/store"
@@ -121,14 +120,6 @@ type Options struct {
 	// clientCopied is true if a factory has copied its client, so that requests pass the transport of
 	// this package.
 	clientCopied bool
-}
-
-// comparison returns the counts of the comparison with a shadow, or nil without a shadow.
-func (o *Options) comparison() *engine.Comparison {
-	if o.Shadow == NoShadow {
-		return nil
-	}
-	return &engine.Comparison{}
 }
 
 func (o *Options) reflectorConfig() reflector.Config {

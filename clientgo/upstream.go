@@ -89,9 +89,6 @@ func setVersion(r *cache.Reflector, version string) {
 	}
 }
 
-// upstreamIndexer is the empty store of an upstreamInformer.
-type upstreamIndexer struct{ cache.Indexer }
-
 // syncChecker provides the method HasSyncedChecker, whose result type client-go has since v0.36.
 // Its value is a DeltaFIFO: client-go has no other checker that another package can complete.
 type syncChecker = cache.ResourceEventHandlerRegistration
