@@ -29,13 +29,18 @@ func demo(t *testing.T, args ...string) string {
 // report: the start of the text, and the last chart of the page. With -rewrite it writes the
 // picture.
 func TestDemoPicture(t *testing.T) {
-	const line, margin, columns, chartHeight = 17.0, 20.0, 96, 300.0
+	const line, margin, columns = 17.0, 20.0, 96
 	text, _, found := strings.Cut(demo(t), "\n2. ")
 	_, before, _ := strings.Cut(demo(t, "-o", "html"), "<h2>The whole load</h2>")
 	before, _, cut := strings.Cut(before, "<table>")
 	at := strings.LastIndex(before, "<svg ")
 	if !found || !cut || at < 0 {
 		t.Fatal("the report has no second finding, or no chart")
+	}
+	var chartHeight float64
+	_, frame, _ := strings.Cut(before[at:], `viewBox="`)
+	if _, err := fmt.Sscanf(frame, "0 0 760 %g", &chartHeight); err != nil {
+		t.Fatal(err)
 	}
 	lines := strings.Split("$ weir doctor --demo\n"+text+"\n⋮", "\n")
 	textHeight := margin + line*float64(len(lines)) + margin

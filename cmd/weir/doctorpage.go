@@ -108,7 +108,7 @@ func newPageTable(title string, all []doctor.Prediction, memory []float64) *page
 			humanize.Seconds(one.CPUSeconds), humanize.Bytes(int64(memory[i])), proxy,
 		})
 	}
-	t.Chart = markup(chart.Bars(title+whose, humanize.Seconds, bars))
+	t.Chart = markup(chart.Chart{Title: title + whose, Unit: humanize.Seconds}.Bars(bars...))
 	return t
 }
 
@@ -142,7 +142,7 @@ func newLivePage(r *doctor.Live, top int) *doctorPage {
 	if len(bars) > 0 {
 		period := time.Duration(r.Seconds * float64(time.Second)).Round(time.Second)
 		title := fmt.Sprintf("Time that LISTs took, in %s", period)
-		p.Charts = append(p.Charts, markup(chart.Bars(title, humanize.Seconds, bars)))
+		p.Charts = append(p.Charts, markup(chart.Chart{Title: title, Unit: humanize.Seconds}.Bars(bars...)))
 	}
 	for _, f := range r.Findings {
 		p.Findings = append(p.Findings, pageFinding{Finding: f, Sentence: f.Text + "."})
@@ -159,12 +159,11 @@ func rateCharts(r *doctor.Report) []markup {
 		}
 		return chart.NewLine(label, r.Rate.Seconds, at)
 	}
-	charts := []markup{markup(chart.Lines("Requests a second", r.From, humanize.Number, []chart.Line{
-		perSecond("refused, 429", r.Rate.Refused), perSecond("requests", r.Rate.Requests),
-	}))}
+	c := chart.Chart{Title: "Requests a second", Unit: humanize.Number, Start: r.From}
+	charts := []markup{markup(c.Lines(perSecond("refused, 429", r.Rate.Refused), perSecond("requests", r.Rate.Requests)))}
 	if r.Totals.Lists > 0 {
-		lists := []chart.Line{perSecond("LISTs", r.Rate.Lists)}
-		charts = append(charts, markup(chart.Lines("LISTs a second", r.From, humanize.Number, lists)))
+		c.Title = "LISTs a second"
+		charts = append(charts, markup(c.Lines(perSecond("LISTs", r.Rate.Lists))))
 	}
 	var busiest []chart.Line
 	for _, b := range slices.Backward(r.Rate.Busiest) { // the first line, drawn last, is on top
@@ -172,8 +171,8 @@ func rateCharts(r *doctor.Report) []markup {
 		busiest = append(busiest, chart.NewLine(command.Printable(program), r.Rate.Seconds, b.UnderWay))
 	}
 	if len(busiest) > 0 {
-		const title = "LISTs in progress, of the clients whose LISTs took longest"
-		charts = append(charts, markup(chart.Lines(title, r.From, humanize.Number, busiest)))
+		c.Title = "LISTs in progress, of the clients whose LISTs took longest"
+		charts = append(charts, markup(c.Lines(busiest...)))
 	}
 	return charts
 }

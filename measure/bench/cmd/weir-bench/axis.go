@@ -18,6 +18,7 @@ type axis struct {
 	points []int
 
 	figures []figures.Figure
+	main    string // the key of the figure that the chart's titles compare
 	sides   []string
 	open    func(ctx context.Context, f *growFlags) (measurer, error)
 	// scale returns the amount to which memory is proportional at a point. bench grow estimates the
@@ -58,30 +59,30 @@ func axes(cluster bool) []axis {
 	return []axis{
 		{
 			name: "objects", label: "pods of one informer", points: []int{10_000, 50_000, 200_000, 500_000}, scale: itself,
-			figures: without("mostLists", "goroutines", "delayP99Seconds"), sides: informerSides,
+			figures: without("mostLists", "goroutines", "delayP99Seconds"), main: "peakRSSBytes", sides: informerSides,
 			open: openInformers(func(n int) informers.Point { return informers.Point{Objects: n} }),
 		},
 		{
 			name: "informers", label: "informers of 1,000 pods", points: []int{1, 10, 100}, scale: itself,
-			figures: without("goroutines", "eventsPerSecond", "cpuMicrosPerEvent", "getPackedNanos", "delayP99Seconds"), sides: informerSides,
+			figures: without("goroutines", "eventsPerSecond", "cpuMicrosPerEvent", "getPackedNanos", "delayP99Seconds"), main: "heapBytes", sides: informerSides,
 			open: openInformers(func(n int) informers.Point { return informers.Point{Objects: objectsOfInformers, Informers: n} }),
 		},
 		{
 			name: "handlers", label: "handlers of one informer of 50,000 pods", points: []int{1, 10, 100, 1_000},
-			figures: without("mostLists", "goroutines", "getPackedNanos"), sides: informerSides,
+			figures: without("mostLists", "goroutines", "getPackedNanos"), main: "delayP99Seconds", sides: informerSides,
 			scale: func(int) int { return 1 }, // the objects determine the memory
 			open:  openInformers(func(n int) informers.Point { return informers.Point{Objects: objectsOfHandlers, Handlers: n} }),
 		},
 		{
 			name: "fanout", label: "informers of 1,000 pods, each with as many handlers", points: []int{10, 100}, scale: itself,
-			figures: without("mostLists", "getPackedNanos", "delayP99Seconds"), sides: informerSides,
+			figures: without("mostLists", "getPackedNanos", "delayP99Seconds"), main: "goroutines", sides: informerSides,
 			open: openInformers(func(n int) informers.Point {
 				return informers.Point{Objects: objectsOfInformers, Informers: n, Handlers: n}
 			}),
 		},
 		{
 			name: "watchers", label: "watchers by node of the watch cache, 500 changes/s", points: []int{1, 10, 100, 1_000, 10_000}, scale: itself,
-			figures: watcherFigures, sides: watcherSides, open: openWatchers,
+			figures: watcherFigures, main: "openCPUSeconds", sides: watcherSides, open: openWatchers,
 		},
 	}
 }

@@ -45,8 +45,8 @@ func newBenchGrow(b *benchFlags) *cobra.Command {
 			"The pods come from a stub server, which copies the pods of the real one. To measure watchers, grow changes pods; on a\n" +
 			"cluster, --writes or --etcd must allow that, as for weir bench server. The number of concurrent LISTs is counted over\n" +
 			"all informers of the process.\n\n" +
-			"With -o json, grow prints {at, cpus, go, axes[]{name, points[]{n, side, figures{…}, skipped}}}. The name of a figure ends\n" +
-			"in its unit.\n\nThe axes, and their figures by the keys in -o json:\n\n" + what.String(),
+			"With -o json, grow prints {at, cpus, memoryBytes, go, clientGo, server, axes[]{name, points[]{n, side, figures{…},\n" +
+			"skipped}}}. The name of a figure ends in its unit.\n\nThe axes, and their figures by the keys in -o json:\n\n" + what.String(),
 		Example: "  weir bench grow --chart growth.svg\n" +
 			"  weir bench grow --only objects --most 50000 --population unlike --dropin",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },

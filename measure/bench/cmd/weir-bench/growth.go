@@ -5,12 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/prometheus/procfs"
 
 	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
@@ -18,9 +14,7 @@ import (
 
 // growthReport contains the results of bench grow. The JSON names are stable.
 type growthReport struct {
-	At    time.Time   `json:"at"`
-	CPUs  int         `json:"cpus"`
-	Go    string      `json:"go"`
+	setting
 	Flags []string    `json:"flags,omitempty"` // the flags that change what is measured
 	Axes  []grownAxis `json:"axes"`
 }
@@ -45,7 +39,7 @@ type growthPoint struct {
 // measure measures the axes. If a point fails, it skips the point and continues, because a
 // measurement may take an hour. measure returns the errors at the end.
 func (f *growFlags) measure(ctx context.Context, axes []axis) (*growthReport, error) {
-	report := &growthReport{At: time.Now().UTC().Truncate(time.Second), CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version(), Flags: f.told()}
+	report := &growthReport{setting: newSetting(f.clusterChosen(), f.Config), Flags: f.told()}
 	var failed []error
 	for _, a := range axes {
 		grown, err := f.measureAxis(ctx, a)
@@ -96,15 +90,8 @@ const usableShare = 0.8
 // availableMemory returns the memory that this machine can provide, in bytes. It returns 0 if the
 // system does not report it.
 func availableMemory() float64 {
-	fs, err := procfs.NewDefaultFS()
-	if err != nil {
-		return 0
-	}
-	memory, err := fs.Meminfo()
-	if err != nil || memory.MemAvailableBytes == nil {
-		return 0
-	}
-	return float64(*memory.MemAvailableBytes)
+	_, available := machineMemory()
+	return available
 }
 
 // tooMuch returns why a side cannot be measured at point n: its memory at the previous point
@@ -145,11 +132,7 @@ func (r *growthReport) writeTable(w io.Writer) error {
 			return err
 		}
 	}
-	note := fmt.Sprintf("one run; %d CPUs; client-go with LIST\n", r.CPUs)
-	if len(r.Flags) > 0 {
-		note += "with " + strings.Join(r.Flags, " ") + "\n"
-	}
-	_, err := io.WriteString(w, note)
+	_, err := fmt.Fprintln(w, strings.Join(humanize.Wrap(r.text(), tableWidth), "\n"))
 	return err
 }
 
@@ -162,7 +145,7 @@ func (g grownAxis) rows() [][]string {
 	for _, f := range g.axis.figures {
 		label := f.Label
 		for _, side := range g.axis.sides {
-			row := []string{label, side}
+			row := []string{label, nameOf[side]}
 			for _, n := range g.axis.points {
 				row = append(row, g.at(side, n).Cell(f.Key, f.Unit))
 			}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/golden"
@@ -80,7 +81,7 @@ func TestRunSkips(t *testing.T) {
 	if last := points[len(points)-1]; last.Side != sideClientGo || last.Skipped != "it would need about 200 KB" {
 		t.Errorf("last point %+v", last)
 	}
-	r.CPUs = 2
+	r.setting = setting{At: time.Date(2026, 11, 26, 8, 0, 0, 0, time.UTC), CPUs: 2, MemoryBytes: 24 << 30, Go: "go1.26.8", ClientGo: "v0.37.2", Server: embeddedServer}
 	var table bytes.Buffer
 	check.NoError(t, r.writeTable(&table))
 	golden.Check(t, "growth.table", table.String())

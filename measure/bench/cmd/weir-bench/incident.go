@@ -9,8 +9,11 @@ import (
 
 // incident is an incident to replay. The page's template reads the exported fields.
 type incident struct {
-	Name  string
-	Title string // the title of its picture; the number of pods is added
+	Name string
+	// Title is the title of the picture. It states values that were measured: {pods} is the number of
+	// pods, {clients} that of clients, {SIDE} the highest value of a side's line, and {last SIDE} the
+	// last value.
+	Title string
 	Text  string // what happens, in terms of Kubernetes
 	Level string // what weir does differently
 
@@ -19,7 +22,7 @@ type incident struct {
 	Embedded string
 
 	replay  replay
-	clients func(pods int) int // the number to insert into Title; nil: none
+	clients func(pods int) int // the number of clients; nil: not a figure of this incident
 	pods    int                // the default number of pods; 0: all
 	curve   curve
 	figures []figures.Figure // the columns of the table

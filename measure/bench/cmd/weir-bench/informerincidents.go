@@ -45,7 +45,7 @@ const (
 var informerIncidents = []incident{firstList, pinnedArray, resync, relist, slowHandler}
 
 var firstList = incident{
-	Name: "first-list", Title: "Resident memory during the first sync",
+	Name: "first-list", Title: "Weir's first sync of {pods} pods peaks at {Weir} of memory, client-go's at {client-go}",
 	Text: "An informer's first LIST, or the WATCH in its place, returns all objects. client-go has the body, the decoded list and the store in memory " +
 		"at the same time, and garbage in addition.",
 	Level:  "Weir reads the response as a stream and packs each object when it arrives, so memory contains only the store and one object.",
@@ -58,7 +58,7 @@ var firstList = incident{
 }
 
 var pinnedArray = incident{
-	Name: "pinned-array", Title: "Live heap while 99 % of the objects are deleted",
+	Name: "pinned-array", Title: "When 1 % of {pods} pods remain, meta.ExtractList leaves {last meta.ExtractList} of live heap, client-go {last client-go}, Weir {last Weir}",
 	Text: "A decoded list is one array. A pointer to one of its objects keeps the whole array in memory: if 1 % of the objects remain, spread evenly, they occupy the memory of " +
 		"100 % (kubernetes issue 111370). Today, client-go's reflector copies the objects. meta.ExtractList, which other caches use, does not.",
 	Level: "Weir packs each object separately, and decoded objects share no array.",
@@ -73,7 +73,7 @@ var pinnedArray = incident{
 }
 
 var resync = incident{
-	Name: "resync", Title: "Calls of a handler in 100 ms, with a resync every 3 s",
+	Name: "resync", Title: "Resyncs of {pods} pods every 3 s: client-go calls a handler up to {client-go} times in 100 ms, Weir up to {Weir} times",
 	Text: "Once per resync period, an informer passes all cached objects to its handlers again. It sends no request, so a resync refreshes nothing, whether the period is 10 hours or, as here, " +
 		"3 seconds. client-go passes all objects in one burst, and a handler that sends a request per object sends a burst of requests. kube-controller-manager draws each " +
 		"informer's period between once and twice its own period, which only moves the burst.",
@@ -92,7 +92,7 @@ var resync = incident{
 }
 
 var relist = incident{
-	Name: "relist", Title: "Resident memory over three relists in which nothing has changed",
+	Name: "relist", Title: "In three relists of {pods} unchanged pods, client-go peaks at {client-go} of memory, Weir at {Weir}",
 	Text: "A watch whose resourceVersion is compacted ends with 410 Expired, and the informer lists again. client-go decodes the whole state a second time while it still has the first, " +
 		"replaces its store, and sends the handlers an update of each object, changed or not.",
 	Level: "Weir compares each object's bytes with the stored ones, and reports only differences. Here there are none.",
@@ -108,7 +108,7 @@ var relist = incident{
 }
 
 var slowHandler = incident{
-	Name: "slow-handler", Title: "Resident memory behind a blocked handler, 2,000 updates per second",
+	Name: "slow-handler", Title: "Behind a blocked handler, with 2,000 updates per second of {pods} pods, client-go's live heap reaches {client-go}, Weir's {Weir}",
 	Text: "client-go queues each event for each handler, with the old and the new object, in an unbounded buffer. If a handler blocks on a lock or a slow request, the buffer grows until the " +
 		"process is killed.",
 	Level: "Weir's handlers are cursors over one log of changes. A new change of an object replaces the change that the handler has not received yet, so the number of objects limits the number of pending changes.",
@@ -116,7 +116,7 @@ var slowHandler = incident{
 		Replay:  informers.Replay{Verb: "blocked", Every: 50 * time.Millisecond, Sides: []informers.Side{byWatchList, byDropIn, byWeir}},
 		prepare: func(o *informers.Options) { o.Duration = blockedFor },
 	},
-	curve: residentMemory,
+	curve: liveHeap,
 	figures: []figures.Figure{
 		figures.New("growthBytes", "heap grown", figures.Bytes), figures.New("events", "events received", figures.Count),
 		figures.New("otherHandlerEvents", "events of the other handler", figures.Count), figures.New("peakRSSBytes", "peak RSS", figures.Bytes),

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -57,8 +55,9 @@ func newLab() *cobra.Command {
 			"Some incidents cost a kube-apiserver more than the embedded server, which has weir's watch cache. Their output\n" +
 			"says so. --real replays all incidents on a kube-apiserver. Use a test cluster, because lab overloads it with\n" +
 			"requests and repeatedly changes an annotation of its pods.\n\n" +
-			"With -o json, lab prints {at, pods, real, cpus, go, incidents[]{name, sides[]{side, figures{…}, trace{everyMillis,\n" +
-			"rssBytes[], heapBytes[], cpuSeconds[], events[], marks[]{millis, what}}}}}. The name of a figure ends in its unit.",
+			"With -o json, lab prints {at, cpus, memoryBytes, go, clientGo, server, pods, real, incidents[]{name, sides[]{side,\n" +
+			"figures{…}, trace{everyMillis, rssBytes[], heapBytes[], cpuSeconds[], events[], marks[]{millis, what}}}}}. The name\n" +
+			"of a figure ends in its unit.",
 		Example: "  weir lab\n" +
 			"  weir lab resync relist --pods 50000\n" +
 			"  weir lab first-list --charts . --html ''\n" +
@@ -143,7 +142,7 @@ func (f *labFlags) run(cmd *cobra.Command, args []string) error {
 
 // replay replays the incidents and prints a line for each side.
 func (f *labFlags) replay(ctx context.Context) (*labReport, error) {
-	report := &labReport{Pods: f.Objects, Real: f.real != "", CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version(), At: time.Now().UTC().Truncate(time.Second)}
+	report := &labReport{Pods: f.Objects, Real: f.real != "", setting: newSetting(f.real != "", f.Config)}
 	count := len(f.incidents)
 	for n, i := range f.incidents {
 		replayed, err := i.run(ctx, f, func(side string, v figures.Values) {

@@ -185,7 +185,7 @@ func checkForms(t *testing.T, r *labReport) {
 			t.Errorf("the page needs something from outside: %q", outside)
 		}
 	}
-	checkXML(t, r.Incidents[0].chart())
+	checkXML(t, r.chart(r.Incidents[0]))
 }
 
 func checkXML(t *testing.T, text string) {
@@ -228,14 +228,35 @@ func TestFewPods(t *testing.T) {
 	}
 }
 
-// The positions where titles of pictures start and where they must end.
-const titleLeft, titleRight = 70.0, 760.0
-
-// TestTitlesFit checks that each title ends inside the picture, assuming 7 units per letter.
-func TestTitlesFit(t *testing.T) {
+// TestTitles checks that titles state the values of the lines: each word in braces has a value.
+func TestTitles(t *testing.T) {
+	const first, last = 3e9, 1e9
 	for _, i := range incidents() {
-		if title := (replayed{incident: i, Pods: 500_000}).title(); titleLeft+7*float64(len(title)) > titleRight {
-			t.Errorf("%q is too long", title)
+		r := replayed{incident: i, Pods: 10_000}
+		trace := figures.Trace{
+			EveryMillis: 1000, RSSBytes: []float64{first, last}, HeapBytes: []float64{first, last},
+			CPUSeconds: []float64{0, first}, Events: []float64{0, first},
+		}
+		var labels []string
+		switch of := i.replay.(type) {
+		case informerReplay:
+			for _, s := range of.Sides {
+				labels = append(labels, s.Label)
+			}
+		case serverReplay:
+			for _, w := range of.Ways {
+				labels = append(labels, w.Label)
+			}
+		}
+		for _, label := range labels {
+			r.Sides = append(r.Sides, figures.Traced{Label: label, Trace: trace})
+		}
+		want := i.curve.unit.Text(first)
+		if strings.Contains(i.Title, "{last ") {
+			want = i.curve.unit.Text(last)
+		}
+		if title := r.title(); strings.ContainsAny(title, "{}") || strings.Count(title, want) < 2 || !strings.Contains(title, "10,000") {
+			t.Errorf("%s: %q", i.Name, title)
 		}
 	}
 }

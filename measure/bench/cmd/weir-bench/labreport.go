@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
+	"strings"
 
 	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/chart"
@@ -16,11 +16,9 @@ import (
 
 // labReport contains the results of weir lab. The JSON names and the names of figures are stable.
 type labReport struct {
-	At        time.Time  `json:"at"`
+	setting
 	Pods      int        `json:"pods"`           // of all incidents, except those that use fewer
 	Real      bool       `json:"real,omitempty"` // on a kube-apiserver instead of the embedded server
-	CPUs      int        `json:"cpus"`
-	Go        string     `json:"go"`
 	Incidents []replayed `json:"incidents"`
 }
 
@@ -38,7 +36,7 @@ func (r *labReport) writeTable(w io.Writer) error {
 		if n > 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintf(w, "%s: %s\n", i.Name, i.title())
+		fmt.Fprintln(w, strings.Join(humanize.Wrap(i.Name+": "+i.title(), tableWidth), "\n"))
 		rows := append([][]string{append([]string{""}, i.Columns()...)}, i.Rows()...)
 		if err := figures.Write(w, figures.Fit(rows), rows...); err != nil {
 			return err
@@ -63,46 +61,58 @@ func (r *labReport) Note(i replayed) string {
 	return i.Embedded
 }
 
-// title returns the title of the incident's picture.
-func (i replayed) title() string {
-	title := i.Title
-	if i.clients != nil {
-		title = fmt.Sprintf(title, humanize.Count(int64(i.clients(i.Pods))))
-	}
-	return fmt.Sprintf("%s, %s pods", title, humanize.Count(int64(i.Pods)))
-}
-
-// chart returns a self-contained SVG of the incident.
-func (i replayed) chart() string {
+// lines returns the lines of the incident's picture, one for each side.
+func (i replayed) lines() []chart.Line {
 	lines := make([]chart.Line, len(i.Sides))
 	for n, s := range i.Sides {
 		lines[n] = i.curve.lineOf(s.Label, s.Trace)
 	}
-	return chart.Lines(i.title(), time.Time{}, i.curve.unit.Text, lines)
+	return lines
+}
+
+// title returns the title of the incident's picture.
+func (i replayed) title() string {
+	words := []string{"{pods}", humanize.Count(int64(i.Pods))}
+	if i.clients != nil {
+		words = append(words, "{clients}", humanize.Count(int64(i.clients(i.Pods))))
+	}
+	for _, l := range i.lines() {
+		words = append(words, "{"+l.Label+"}", i.curve.unit.Text(l.Peak), "{last "+l.Label+"}", i.curve.unit.Text(l.At[len(l.At)-1]))
+	}
+	return strings.NewReplacer(words...).Replace(i.Title)
+}
+
+// chart returns a self-contained SVG of the incident.
+func (r *labReport) chart(i replayed) string {
+	return chart.Chart{
+		Title: i.title(), Unit: i.curve.unit.Text, Values: i.curve.values, Most: i.curve.most, Source: r.source("One run of each side") + " " + r.Note(i),
+	}.Lines(i.lines()...)
 }
 
 // writeCharts writes each incident's picture to NAME.svg in an existing directory.
 func (r *labReport) writeCharts(dir string) error {
 	for _, i := range r.Incidents {
-		if err := os.WriteFile(filepath.Join(dir, i.Name+".svg"), []byte(i.chart()), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, i.Name+".svg"), []byte(r.chart(i)), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// curve describes which values of a trace are drawn, and their unit.
+// curve describes which values of a trace are drawn, and the label and the unit of their axis.
 type curve struct {
-	unit figures.Unit
-	of   func(figures.Trace) []float64
+	values string
+	most   string // what a line's largest value is called; "peak" if empty
+	unit   figures.Unit
+	of     func(figures.Trace) []float64
 }
 
 var (
-	residentMemory = curve{figures.Bytes, func(t figures.Trace) []float64 { return t.RSSBytes }}
-	liveHeap       = curve{figures.Bytes, func(t figures.Trace) []float64 { return t.HeapBytes }}
-	received       = curve{figures.Count, func(t figures.Trace) []float64 { return t.Events }}
-	cpuSoFar       = curve{figures.Seconds, func(t figures.Trace) []float64 { return t.CPUSeconds }}
-	callRate       = curve{figures.Count, func(t figures.Trace) []float64 { return differences(t.Events) }}
+	residentMemory = curve{"resident memory (RSS)", "", figures.Bytes, func(t figures.Trace) []float64 { return t.RSSBytes }}
+	liveHeap       = curve{"live heap after the last garbage collection", "", figures.Bytes, func(t figures.Trace) []float64 { return t.HeapBytes }}
+	received       = curve{"objects received by the current WATCH", "", figures.Count, func(t figures.Trace) []float64 { return t.Events }}
+	cpuSoFar       = curve{"CPU time of the API server since the start, total", "total", figures.Seconds, func(t figures.Trace) []float64 { return t.CPUSeconds }}
+	callRate       = curve{"calls of a handler, per 100 ms", "", figures.Count, func(t figures.Trace) []float64 { return differences(t.Events) }}
 )
 
 // differences returns the difference between each value and the previous one. The first difference
@@ -132,7 +142,7 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	// The text in a chart is escaped already.
-	"chart": func(i replayed) template.HTML { return template.HTML(i.chart()) },
+	"chart": func(r *labReport, i replayed) template.HTML { return template.HTML(r.chart(i)) },
 	"style": func() template.CSS { return template.CSS(chart.PageStyle()) },
 	"count": func(n int) string { return humanize.Count(int64(n)) },
 }).Parse(pageText))

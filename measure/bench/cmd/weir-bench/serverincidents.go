@@ -63,7 +63,7 @@ const answersAlike = "The embedded server answers from the same watch cache as w
 var serverIncidents = []incident{resyncStorm, nodeAgents, initialEvents, concurrentLists, thunderingRestart}
 
 var resyncStorm = incident{
-	Name: "resync-storm", Title: "CPU used by the API server in one resync",
+	Name: "resync-storm", Title: `One resync of {pods} pods: a LIST per pod costs the API server {client-go, LIST ""} of CPU, Weir's index {Weir, index}`,
 	Text: "A handler sends a LIST with a label selector for each object that it receives. A resync passes all objects to the handler in one burst, which causes one LIST per object. For each " +
 		"LIST, kube-apiserver compares all objects, because it has no index by label. resourceVersion \"0\" only saves the request to etcd. A filter before the LIST " +
 		"saves the LISTs of the objects that it rejects. With the proxy, the API server receives none of these LISTs.",
@@ -80,7 +80,7 @@ var resyncStorm = incident{
 }
 
 var nodeAgents = incident{
-	Name: "node-agents", Title: "CPU used by the API server while %s agents start",
+	Name: "node-agents", Title: `The start of {clients} agents that LIST {pods} pods costs the API server {LIST of all, ""} of CPU, {through weir-proxy} behind weir-proxy`,
 	Text: "An agent on each node LISTs the pods when it starts, and after a rollout all agents start at the same time. Each response contains every pod of the cluster, so the work grows with the square " +
 		"of the cluster's size. With a field selector, each agent receives only the pods of its node; kube-apiserver has an index by spec.nodeName.",
 	Level:    "With weir-proxy, the agents need no change, and the API server receives one request for all of them: whether the proxy is current.",
@@ -96,7 +96,7 @@ var nodeAgents = incident{
 }
 
 var initialEvents = incident{
-	Name: "initial-events", Title: "Objects received by a WATCH from \"0\", with 500 changes per second",
+	Name: "initial-events", Title: "During 500 changes per second, a WATCH of {pods} pods receives up to {API server} objects from the API server, {weir-proxy} from weir-proxy",
 	Text: "A WATCH that starts with the state receives all objects first. Meanwhile, changes wait in a buffer of at most 1,000 changes. If the buffer is full before the client has read " +
 		"the state, the server ends the WATCH, and the client starts with the first object again. While the cluster remains this busy, the client never receives the whole state.",
 	Level:    "weir-proxy has no buffer, but a cursor over one log of changes for each watch: after the initial events, a slow client receives the last state of each changed object.",
@@ -112,7 +112,7 @@ var initialEvents = incident{
 }
 
 var concurrentLists = incident{
-	Name: "concurrent-lists", Title: "Resident memory of the server while 12 slow readers LIST",
+	Name: "concurrent-lists", Title: "12 slow LISTs of {pods} pods: the API server peaks at {API server} of memory, weir-proxy at {weir-proxy}",
 	Text: "A server builds the response to a LIST for each request, and keeps it in memory until the client has read the last byte: the encoded body in servers that do not encode item by item " +
 		"(kube-apiserver before 1.33), and the list of decoded objects in all servers. A few clients that read large lists slowly at the same time use up the memory.",
 	Level: "weir-proxy reads a snapshot of packed objects at the pace of the client: a slow LIST costs a position and a buffer.",
@@ -129,7 +129,7 @@ var concurrentLists = incident{
 }
 
 var thunderingRestart = incident{
-	Name: "thundering-restart", Title: "CPU used by the API server while %s controllers restart",
+	Name: "thundering-restart", Title: "The restart of {clients} controllers of {pods} pods costs the API server {client-go, WATCH} of CPU, {through weir-proxy} behind weir-proxy",
 	Text: "After an upgrade, the loss of a node or an outage of the API server, many controllers start at the same time. Each of their informers reads its whole resource, with a LIST or with a WATCH " +
 		"that starts with the state. The API server encodes the same objects once per informer.",
 	Level:    "weir-proxy answers all informers from one copy, for which it sends one LIST and one WATCH. One request to the API server proves for all of them that the copy is current.",

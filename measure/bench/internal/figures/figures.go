@@ -71,6 +71,9 @@ func (u Unit) Text(v float64) string {
 	case Count:
 		return humanize.Count(int64(math.Round(v)))
 	case Seconds:
+		if v == 0 {
+			return "0 s"
+		}
 		return humanize.Seconds(v)
 	case Nanos:
 		return humanize.Seconds(v / 1e9)
