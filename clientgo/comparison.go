@@ -261,7 +261,10 @@ func (c *comparison) difference(now time.Time, k *openKey) (kind string, of side
 	// A side that leads for this key may be behind for its deletion, which the other side has skipped.
 	idle := 1 + slices.IndexFunc(c.window[1:], func(p [2]progress) bool { return p[of].idle })
 	drained := idle > 0 && slices.ContainsFunc(c.window[1:], func(p [2]progress) bool { return p[1-of].idle })
-	lacks, theirs := k.last[of].at.gone(), c.window[len(c.window)-1][1-of].reached
+	lacks, theirs := k.last[of].at.gone(), c.window[full-2][1-of].reached
+	if lacks {
+		awaited = k.last[1-of] // a side that lists delivers no deletion if the object exists again
+	}
 	waits := tombstone || reached < awaited.at.resourceVersion() || lacks && theirs < c.window[idle][of].reached
 	switch {
 	case reached == 0 || c.window[0][1-of].reached == 0 || !drained || late < shadowGrace || waits && late < stallLimit:

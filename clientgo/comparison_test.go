@@ -109,6 +109,7 @@ func TestComparison(t *testing.T) {
 		"starts at a later version":         {"c>5 w>9 +1m c:a@3 w:a@8 +4m c:a@5 c:a@8 c>9 +20m", ""},
 		"starts after a new object":         {"c>5 w>9 +1m w:a@8 +4m c:a@8 c>9 +20m", ""},
 		"skips an object that it received":  {"c>5 w>5 +1m c:a@5 w>9 +1m c:-a@6 c>9 +20m", ""},
+		"lacks an object that exists again": {"c>5 w>9 +1m c:a@3 +20s c:a@12 c>13 +4m w>13 w:a@12 +20m", ""},
 		"lacks an object":                   {"c>5 w>9 +1m c:a@3 +1m c>9 +1m", "weir missed version a"},
 		"lacks an object of one that lags":  {"c>5 w>9 +1m c:a@3 +6m", "weir missed version a"},
 		"starts, and the other lists":       {"c>0 w>9 +1m c:a@3 +20m", ""},
