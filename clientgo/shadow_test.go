@@ -3,6 +3,7 @@
 package clientgo
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -369,7 +370,7 @@ func TestShadowOnRequest(t *testing.T) {
 		silent(t)
 		source := cachetest.NewFakeControllerSource()
 		source.Add(pod("a", "1"))
-		fails := &cache.ListWatch{ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+		fails := &cache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 			return nil, apierrors.NewForbidden(corev1.Resource("pods"), "", nil)
 		}}
 		p := informerFields{lw: fails, example: &corev1.Pod{}, resync: noResync}

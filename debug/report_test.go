@@ -34,9 +34,6 @@ func reportAll() report {
 	return t.report(time.Now(), func(string) bool { return true })
 }
 
-// never is the set of open informers of a page without open informers.
-func never(string) bool { return false }
-
 // refusing returns the configuration of a server that answers 403 to every request.
 func refusing(t *testing.T) *rest.Config {
 	t.Helper()

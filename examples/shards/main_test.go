@@ -44,6 +44,7 @@ func TestShards(t *testing.T) {
 			check.Equal(t, kind, "ADDED")
 			printed[pod]++
 		}
+		check.NoError(t, lines.Err())
 	}
 	next(old)
 	client := kubernetes.NewForConfigOrDie(server.Config())
