@@ -35,7 +35,7 @@ func (c *changes[T]) printExisting(ctx context.Context) error {
 		return c.printAll(ctx, objects.Items())
 	}
 	chosen, text := c.choose(ctx, objects.Items(), limit)
-	if err := c.printAll(ctx, slices.Values(chosen)); err != nil {
+	if err := c.printAll(ctx, slices.Values(chosen)); err != nil || ctx.Err() != nil {
 		return err
 	}
 	fmt.Fprintf(c.w.err, "%s%s; --all prints them\n", c.w.label(), text)

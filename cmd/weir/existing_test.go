@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -66,4 +67,16 @@ func TestPrintExisting(t *testing.T) {
 			check.Equal(t, text, tc.text, "text")
 		})
 	}
+}
+
+// TestPrintExistingInterrupted checks that an interrupt ends the output without a number of further
+// objects, which is then not known.
+func TestPrintExistingInterrupted(t *testing.T) {
+	var out bytes.Buffer
+	c := syncedWith[*unstructured.Unstructured](t, &rest.Config{Host: serveAnswers(t, tenPods()).URL}, &out, &watchFlags{})
+	c.sheet.size = func() (int, int) { return 80, 10 }
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	check.NoError(t, c.printExisting(ctx))
+	check.Equal(t, out.String(), "", "output")
 }
