@@ -31,12 +31,8 @@ type changes[T weir.Object] struct {
 	added, modified, deleted atomic.Int64
 }
 
-func newChanges[T weir.Object](w *watch, inf *weir.Informer[T]) (*changes[T], error) {
-	format, err := parseFormat(w.output)
-	if err != nil {
-		return nil, err
-	}
-	return &changes[T]{w: w, inf: inf, begun: make(chan struct{}), sheet: w.sheet, format: format}, nil
+func newChanges[T weir.Object](w *watch, inf *weir.Informer[T]) *changes[T] {
+	return &changes[T]{w: w, inf: inf, begun: make(chan struct{}), sheet: w.sheet, format: w.format}
 }
 
 // begin makes handle print the changes. The caller calls begin once, after it has printed the

@@ -23,6 +23,7 @@ import (
 // watch is one run of `weir watch` for one resource, of any Go type.
 type watch struct {
 	*watchFlags
+	format    *format // the parsed value of -o
 	resource  serverResource
 	names     []string // of the objects; none: all objects
 	config    *rest.Config
@@ -61,10 +62,7 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 	if err != nil {
 		return err
 	}
-	changes, err := newChanges(w, inf)
-	if err != nil {
-		return err
-	}
+	changes := newChanges(w, inf)
 	if !w.once {
 		if _, err := inf.Handle(changes.handle, weir.HandlerOptions[T]{}); err != nil {
 			return err

@@ -55,11 +55,11 @@ func syncedWith[T weir.Object](t *testing.T, cfg *rest.Config, out *bytes.Buffer
 		}
 	})
 	check.NoError(t, inf.WaitForSync(t.Context()))
-	w := &watch{watchFlags: flags, resource: podResource, err: out, columns: columns.Of(podResource.Kind)}
-	w.sheet = newSheet(out, w)
-	c, err := newChanges(w, inf)
+	format, err := parseFormat(flags.output)
 	check.NoError(t, err)
-	return c
+	w := &watch{watchFlags: flags, format: format, resource: podResource, err: out, columns: columns.Of(podResource.Kind)}
+	w.sheet = newSheet(out, w)
+	return newChanges(w, inf)
 }
 
 // TestText checks that the JSON of an object states its apiVersion and kind, and has its name and

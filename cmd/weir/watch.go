@@ -62,10 +62,7 @@ func newWatch() *cobra.Command {
 			if err == nil && len(targets[0].names) > 0 && (f.selector != "" || f.fieldSelector != "") {
 				err = command.Usagef("-l and --field-selector select objects of which the NAME is not known: they cannot be used with a NAME")
 			}
-			if err != nil {
-				return err
-			}
-			return nil
+			return err
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
@@ -165,16 +162,15 @@ func (f *watchFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer stop()
-	return f.follow(ctx, f.watches(cmd, c, targets, format.headers))
+	return f.follow(ctx, f.watches(cmd, c, targets, format))
 }
 
-// watches returns one watch per resource; they share a sheet. headers are the columns that -o
-// defines, if any.
-func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, targets []target, headers []string) []*watch {
+// watches returns one watch per resource; they share a sheet.
+func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, targets []target, format *format) []*watch {
 	var watches []*watch
 	for _, t := range targets {
 		r := t.found
-		w := &watch{watchFlags: f, resource: r, names: t.names, config: c.config, namespace: f.scope(c, r), err: cmd.ErrOrStderr()}
+		w := &watch{watchFlags: f, format: format, resource: r, names: t.names, config: c.config, namespace: f.scope(c, r), err: cmd.ErrOrStderr()}
 		if c.embedded && r.Resource == "pods" && w.namespace == "" && w.selectors() == nil {
 			w.expected = c.pods
 		}
@@ -184,8 +180,8 @@ func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, targets []target, h
 		watches = append(watches, w)
 	}
 	sheet := newSheet(cmd.OutOrStdout(), watches...)
-	if len(headers) > 0 {
-		sheet.objects.header = headers
+	if len(format.headers) > 0 {
+		sheet.objects.header = format.headers
 		sheet.changes = sheet.objects
 	}
 	for _, w := range watches {
