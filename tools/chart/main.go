@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -47,7 +48,7 @@ func render(dir string, release common.ReleaseOptions, in io.Reader, out io.Writ
 	if err != nil {
 		return err
 	}
-	files, err := engine.Engine{Strict: true}.Render(chart, values)
+	files, err := engine.Engine{Strict: true}.RenderWithContext(context.Background(), chart, values)
 	if err != nil {
 		return err
 	}
