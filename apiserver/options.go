@@ -36,9 +36,10 @@ type Options struct {
 	// The default is no faults.
 	Faults *Faults
 	// AuditLog receives an event of audit.k8s.io/v1, of the level Metadata, for each response and for
-	// the start of each watch. The server calls Write with one line at a time, never concurrently. If
-	// Write returns an error, the server answers the request nevertheless, and counts the error in the
-	// metric apiserver_audit_error_total. The default is no audit log.
+	// the start of each watch. The server calls Write with one line at a time, never concurrently, and
+	// never after Close has returned. If Write returns an error, the server answers the request
+	// nevertheless, and counts the error in the metric apiserver_audit_error_total. The default is no
+	// audit log.
 	AuditLog io.Writer
 	// LogBytes limits the change log of each resource. A WATCH from a resourceVersion that the log no
 	// longer contains receives 410 Expired. The default is 8 MiB.

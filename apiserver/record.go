@@ -1,7 +1,7 @@
 package apiserver
 
 import (
-	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -112,7 +112,8 @@ func (c *record) end() {
 	c.write("ResponseComplete")
 	c.opened(-1)
 	l := requestLabels{verb: otherVerb, code: c.code}
-	if c.known && c.code != http.StatusNotFound {
+	// The subresources of refused requests are a client's text, and would add labels without bound.
+	if c.known && c.code != http.StatusNotFound && c.code != http.StatusMethodNotAllowed {
 		l.GroupVersionResource, l.subresource, l.verb = c.info.GVR(), c.info.Subresource, metricVerb(c.info.Verb)
 	}
 	c.mu.Lock()
@@ -188,7 +189,7 @@ func (c *record) write(stage string) {
 // serveMetrics answers /metrics in Prometheus' text format, with kube-apiserver's names.
 func (s *Server) serveMetrics(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-	b := bufio.NewWriter(w)
+	b := &bytes.Buffer{} // not w: a client that does not read must not block while locks are held
 	fmt.Fprintf(b, "kubernetes_build_info{git_version=%q} 1\nprocess_start_time_seconds %.3f\n",
 		serverVersion.GitVersion, float64(s.recorder.started.UnixMilli())/1000)
 	s.recorder.writeMetrics(b)
@@ -210,11 +211,11 @@ func (s *Server) serveMetrics(w http.ResponseWriter) {
 		fmt.Fprintf(b, prefix+"total{%s,storage=\"watchcache\"} %d\n"+prefix+"fetched_objects_total{%[1]s,storage=\"watchcache\"} %[3]d\n"+
 			prefix+"returned_objects_total{%[1]s,storage=\"watchcache\"} %[4]d\n", of, lists, fetched, returned)
 	}
-	_ = b.Flush() // an error means that the client has disconnected
+	_, _ = b.WriteTo(w) // an error means that the client has disconnected
 }
 
 // writeMetrics writes the metrics of requests.
-func (rec *recorder) writeMetrics(w io.Writer) {
+func (rec *recorder) writeMetrics(w *bytes.Buffer) {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	for l, n := range rec.counts {

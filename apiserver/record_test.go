@@ -106,7 +106,7 @@ func TestMetrics(t *testing.T) {
 	get("GET", "/api/v1/pods")
 	get("GET", "/api/v1/pods")
 	get("GET", "/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=0")
-	for _, unknown := range []string{"/a", "/b", "/apis/x/v1/y", "/api/v1/pods/x/z", "/api/v1/secrets/none"} {
+	for _, unknown := range []string{"/a", "/b", "/apis/x/v1/y", "/api/v1/pods/x/z", "/api/v1/secrets/none", "/api/v1/namespaces/a/pods/x/sub1/y", "/api/v1/namespaces/a/pods/x/sub2/y"} {
 		get("BREW", unknown)
 		get("GET", unknown)
 	}
@@ -119,7 +119,7 @@ func TestMetrics(t *testing.T) {
 		`apiserver_resource_objects{group="",resource="pods"} 3`, `apiserver_resource_size_estimate_bytes{group="",resource="pods"} `,
 		`apiserver_init_events_total{group="",resource="pods",version="v1"} 3`,
 		`apiserver_storage_list_returned_objects_total{group="",resource="pods",version="v1",storage="watchcache"} `,
-		"apiserver_audit_error_total 14\n", "process_start_time_seconds 1", `kubernetes_build_info{git_version="v1.`,
+		"apiserver_audit_error_total 18\n", "process_start_time_seconds 1", `kubernetes_build_info{git_version="v1.`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
@@ -136,4 +136,75 @@ func TestMetrics(t *testing.T) {
 		}
 		seen[name] = true
 	}
+}
+
+// TestMetricsWithoutLock checks that the server holds no lock while it sends the metrics: a client
+// that does not read them must not block other requests.
+func TestMetricsWithoutLock(t *testing.T) {
+	s, err := New(Options{Pods: 3})
+	check.NoError(t, err)
+	defer s.Close()
+	w := &unlocked{httptest.NewRecorder(), &s.recorder.mu}
+	for i := range 300 { // more than a buffer
+		s.recorder.counts[requestLabels{verb: otherVerb, code: i}] = &requestCount{}
+	}
+	s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/metrics", nil))
+	check.Equal(t, strings.Contains(w.Body.String(), "apiserver_audit_error_total 0\n"), true, "the metrics were sent")
+}
+
+// unlocked is a ResponseWriter that panics if a lock is held while it writes.
+type unlocked struct {
+	*httptest.ResponseRecorder
+	mu *sync.Mutex
+}
+
+func (u *unlocked) Write(p []byte) (int, error) {
+	if !u.mu.TryLock() {
+		panic("the lock is held")
+	}
+	defer u.mu.Unlock()
+	return u.ResponseRecorder.Write(p)
+}
+
+// TestAuditLogClosed checks that Close waits for the audit events of open requests, and that the
+// server writes no event after Close.
+func TestAuditLogClosed(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	log := &slow{entered: entered, release: release}
+	s, err := New(Options{AuditLog: log})
+	check.NoError(t, err)
+	var requests sync.WaitGroup
+	requests.Go(func() {
+		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "http://localhost/healthz", nil))
+	})
+	<-entered
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = s.Close()
+	}()
+	select {
+	case <-closed:
+		t.Error("Close returned while an event was being written")
+	case <-time.After(50 * time.Millisecond): // cannot fail a correct server
+	}
+	close(release)
+	<-closed
+	requests.Wait()
+	s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "http://localhost/healthz", nil))
+	check.Equal(t, log.lines, 1, "events")
+}
+
+// slow is a writer that waits for release in each Write.
+type slow struct {
+	entered, release chan struct{}
+	lines            int
+}
+
+func (w *slow) Write(p []byte) (int, error) {
+	if w.lines++; w.lines == 1 {
+		close(w.entered)
+	}
+	<-w.release
+	return len(p), nil
 }

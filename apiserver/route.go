@@ -26,17 +26,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 
 // serve answers one request that has passed the check for web pages.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	c := s.record(w, r)
-	defer c.end()
-	w, done := s.faults.apply(c, r, s.released)
-	if done {
-		return
-	}
 	if !s.begin() {
 		watchcache.WriteError(w, r, apierrors.NewServiceUnavailable("the server is shutting down"))
 		return
 	}
 	defer s.requests.Done()
+	c := s.record(w, r)
+	defer c.end() // before requests.Done, so that Close waits for the audit event
+	w, done := s.faults.apply(c, r, s.released)
+	if done {
+		return
+	}
 	var err error
 	if q, ok := parsePath(r.URL.Path); ok {
 		err = s.serveObjects(w, r, q)
