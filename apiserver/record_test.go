@@ -79,7 +79,8 @@ func TestAuditLog(t *testing.T) {
 		got = append(got, strings.Join([]string{e.Stage, e.Verb, e.RequestURI, o.APIGroup, o.APIVersion, o.Resource, o.Subresource, o.Namespace, o.Name,
 			e.ImpersonatedUser.Username, http.StatusText(e.ResponseStatus.Code)}, " "))
 	}
-	slices.Sort(got) // an event may follow the next request's, because it is written after the response
+	// The server writes an event after the response, so the next request's event may be first.
+	slices.Sort(got)
 	check.Equal(t, strings.Join(got, "\n"), strings.Join([]string{
 		"ResponseComplete brew /nowhere        Method Not Allowed",
 		"ResponseComplete create /api/v1/namespaces  v1 namespaces    jane Created",
