@@ -18,10 +18,13 @@ func openLog(name string, maxSize int64) (*log, error) {
 	return l, l.open(name)
 }
 
-func (l *log) open(name string) (err error) {
-	if l.File, err = os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+// open opens the file. If this fails, l keeps the previous file, so that Write returns errors.
+func (l *log) open(name string) error {
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
 		return err
 	}
+	l.File = file
 	info, err := l.Stat()
 	if err == nil {
 		l.size = info.Size()

@@ -96,4 +96,8 @@ func TestLog(t *testing.T) {
 	if _, err := openLog(filepath.Join(name, "x"), 1); err == nil {
 		t.Error("a log in no directory")
 	}
+	check.Equal(t, l.open(filepath.Join(name, "x")) != nil, true, "a file that cannot be opened is an error")
+	if _, err := l.Write([]byte("more than the limit\n")); err == nil {
+		t.Error("a line was written without a file")
+	}
 }
