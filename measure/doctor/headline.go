@@ -58,7 +58,7 @@ func (d *Doctor) headline(r *Report) *Headline {
 				most, top = n, &r.Clients[i]
 			}
 		}
-		if top != nil && (w.name != WorkCPU || d.pricesMost()) {
+		if top != nil && (w.name != WorkCPU || d.pricesMost(r.Others)) {
 			return d.headlineOf(r, top, &Headline{Client: top.Client, Totals: top.Totals, Share: most / sum, Work: w.name})
 		}
 	}
@@ -69,9 +69,11 @@ func (d *Doctor) headline(r *Report) *Headline {
 // compares the work of clients by their CPU.
 const unpriced = 0.1
 
-// pricesMost reports whether doctor predicts the CPU of most LISTs.
-func (d *Doctor) pricesMost() bool {
-	var without, all time.Duration
+// pricesMost reports whether doctor predicts the CPU of most LISTs. It predicts none of those of
+// the clients that are not counted separately.
+func (d *Doctor) pricesMost(others Totals) bool {
+	without := time.Duration(others.ListSeconds * float64(time.Second))
+	all := without
 	for _, c := range d.clients.least {
 		for _, u := range c.usages {
 			all += u.tally[verbList].latency

@@ -1,11 +1,13 @@
 package doctor
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // TestHeadline checks which client is in the headline, its share, and why it has no finding.
@@ -49,4 +51,21 @@ func TestHeadline(t *testing.T) {
 		})
 	}
 	check.Equal(t, New(Options{}).Report().Headline, nil, "the headline of an empty report")
+}
+
+// TestHeadlineOthers checks that the headline does not compare CPU if clients that are not counted
+// separately sent LISTs: their CPU is unknown, so that the share would be too large.
+func TestHeadlineOthers(t *testing.T) {
+	d := New(plainly())
+	d.clients.limit = 8
+	e := &evidence.Event{Stage: []byte(evidence.StageResponseComplete), Verb: []byte("list"), Code: 200, Object: evidence.Object{Resource: []byte("pods")}}
+	for i := range 1000 {
+		e.Staged, e.User, e.AuditID = int64(i+1)*1e6, fmt.Append(nil, "user-", i), fmt.Append(nil, "id-", i)
+		e.Received = e.Staged - 5e5
+		d.Add(e)
+	}
+	h := d.Report().Headline
+	if h == nil || h.Work != WorkTime || h.Share > 0.01 {
+		t.Errorf("%+v", h)
+	}
 }
