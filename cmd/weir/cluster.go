@@ -75,8 +75,8 @@ func startEmbedded(
 	return &embeddedServer{server, remove}, nil
 }
 
-// writeKubeconfig writes a kubeconfig for clients of the server to a file that only its owner can
-// read. It replaces the file.
+// writeKubeconfig writes a kubeconfig for clients of the server to a file, which it replaces. Only
+// the owner can read a new file; an existing one keeps its mode.
 func (e *embeddedServer) writeKubeconfig(path string) error {
 	const name = "embedded"
 	cfg, out := e.Config(), clientcmdapi.NewConfig()

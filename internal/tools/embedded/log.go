@@ -1,6 +1,10 @@
 package embedded
 
-import "os"
+import (
+	"errors"
+	"io/fs"
+	"os"
+)
 
 // maxLog limits the size of an audit log's file, as kube-apiserver does by default, in bytes.
 const maxLog = 100 << 20
@@ -18,7 +22,7 @@ func openLog(name string, maxSize int64) (*log, error) {
 	return l, l.open(name)
 }
 
-// open opens the file. If this fails, l keeps the previous file, so that Write returns errors.
+// open opens the file. If this fails, l keeps the previous file, and Write tries again.
 func (l *log) open(name string) error {
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -35,15 +39,15 @@ func (l *log) open(name string) error {
 // Write appends p, which is a whole line.
 func (l *log) Write(p []byte) (int, error) {
 	if l.size > 0 && l.size+int64(len(p)) > l.max {
-		if err := os.Rename(l.Name(), l.Name()+".1"); err != nil {
+		// The file does not exist if an earlier open failed.
+		if err := os.Rename(l.Name(), l.Name()+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return 0, err
 		}
-		if err := l.Close(); err != nil {
-			return 0, err
-		}
+		previous := l.File
 		if err := l.open(l.Name()); err != nil {
 			return 0, err
 		}
+		_ = previous.Close() // its lines are written
 	}
 	n, err := l.File.Write(p)
 	l.size += int64(n)

@@ -81,7 +81,7 @@ func serve(ctx context.Context, s process.ServerSpec, send func(process.ServerRe
 	}
 	r, serve := process.ServerReady{URL: "http://" + at.String()}, server.Serve
 	if s.TLS {
-		if server.TLSConfig, r.CA, err = certificate(s); err != nil {
+		if server.TLSConfig, r.CA, err = certificate(s, at.IP.String()); err != nil {
 			return errors.Join(err, l.Close())
 		}
 		r.URL = "https://" + at.String()
@@ -103,8 +103,9 @@ const loopback = "127.0.0.1"
 const certificateAge = 30 * 24 * time.Hour
 
 // certificate returns the TLS configuration of a server, and the certificates that its clients
-// trust as PEM: the files that the specification names, or a new certificate and its new CA.
-func certificate(s process.ServerSpec) (cfg *tls.Config, trusted []byte, err error) {
+// trust as PEM: the files that the specification names, or a new certificate and its new CA. The
+// new certificate is also valid for ip, the address in the server's URL.
+func certificate(s process.ServerSpec, ip string) (cfg *tls.Config, trusted []byte, err error) {
 	if s.CertFile != "" {
 		pair, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
 		if err != nil {
@@ -117,7 +118,7 @@ func certificate(s process.ServerSpec) (cfg *tls.Config, trusted []byte, err err
 	if err != nil {
 		return nil, nil, err
 	}
-	hosts := []string{loopback, "::1", "localhost"}
+	hosts := []string{loopback, "::1", "localhost", ip}
 	if host, _, err := net.SplitHostPort(s.Listen); err == nil && host != "" {
 		hosts = append(hosts, host)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -96,8 +97,33 @@ func TestLog(t *testing.T) {
 	if _, err := openLog(filepath.Join(name, "x"), 1); err == nil {
 		t.Error("a log in no directory")
 	}
-	check.Equal(t, l.open(filepath.Join(name, "x")) != nil, true, "a file that cannot be opened is an error")
-	if _, err := l.Write([]byte("more than the limit\n")); err == nil {
-		t.Error("a line was written without a file")
+	check.NoError(t, os.Mkdir(filepath.Join(filepath.Dir(name), "gone"), 0o700))
+	name = filepath.Join(filepath.Dir(name), "gone", "log")
+	l, err = openLog(name, 12)
+	check.NoError(t, err)
+	write := func() error {
+		_, err := l.Write([]byte("longer than the limit\n"))
+		return err
+	}
+	check.NoError(t, write())
+	check.NoError(t, os.RemoveAll(filepath.Dir(name)))
+	for range 2 {
+		check.ErrorIs(t, write(), fs.ErrNotExist)
+	}
+	check.NoError(t, os.Mkdir(filepath.Dir(name), 0o700))
+	check.NoError(t, write()) // in a new file
+	check.NoError(t, l.Close())
+	got, err := os.ReadFile(name)
+	check.NoError(t, err)
+	check.Equal(t, string(got), "longer than the limit\n", "the new file")
+}
+
+// TestCertificateAddress checks that the certificate is valid for the address in the server's URL,
+// also if --listen names a host.
+func TestCertificateAddress(t *testing.T) {
+	cfg, _, err := certificate(process.ServerSpec{Listen: "some.host:1"}, "192.0.2.7")
+	check.NoError(t, err)
+	for _, host := range []string{"192.0.2.7", "some.host", "localhost", "127.0.0.1"} {
+		check.NoError(t, cfg.Certificates[0].Leaf.VerifyHostname(host))
 	}
 }
