@@ -72,9 +72,9 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// TestTraceContext checks that the proxy forwards the headers of W3C Trace Context unchanged,
-// whatever the caller's credentials and the request. The proxy's own requests, such as the review
-// of the caller that a request causes, have none of these headers.
+// TestTraceContext checks that the proxy forwards the headers of W3C Trace Context unchanged, for
+// each sort of credentials and of request. The proxy's own requests, such as the review of the
+// caller that a request causes, have none of these headers.
 func TestTraceContext(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -110,7 +110,7 @@ func withoutBodies(h http.Handler) http.Handler {
 			// wait for.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
 		}
-		r.Body = http.NoBody // or package pprof would read a form of any size from it
+		r.Body = http.NoBody // package pprof reads a form of any size from a body
 		h.ServeHTTP(w, r)
 	})
 }
